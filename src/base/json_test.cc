@@ -1,0 +1,33 @@
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace penstock {
+namespace {
+
+TEST(Json, SaysWhereItIsWrong) {
+  const auto parsed = parse_json("{\"a\": 1,\n  oops}");
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().kind, ErrorKind::kInvalidData);
+  EXPECT_NE(parsed.error().message.find("line 2"), std::string::npos) << parsed.error().message;
+}
+
+TEST(Json, DepthIsBoundedExactly) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_TRUE(parse_json(nested(64)));
+  EXPECT_FALSE(parse_json(nested(65)));
+  EXPECT_FALSE(parse_json(nested(1'000'000)));
+}
+
+TEST(Json, DuplicatesAreRefusedOnlyWhereAsked) {
+  EXPECT_TRUE(parse_json(R"({"a":1,"a":2})"));
+  EXPECT_FALSE(parse_json(R"({"a":1,"a":2})", {.refuse_duplicates = true}));
+  EXPECT_TRUE(parse_json(R"({"a":{"a":1},"b":{"a":2}})", {.refuse_duplicates = true}));
+}
+
+TEST(Json, InvalidUtf8IsAnErrorNotAnException) { EXPECT_FALSE(parse_json("\"\xff\"")); }
+
+}  // namespace
+}  // namespace penstock
