@@ -13,13 +13,16 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 struct JsonLimits {
-  size_t max_depth = 64;           // arrays and objects inside each other
-  bool refuse_duplicates = false;  // a key twice in one object is an error; otherwise the last one wins
+  size_t max_depth = 64;  // arrays and objects inside each other
+  bool refuse_duplicates =
+      false;  // a key twice in one object is an error; otherwise the last one wins
 };
 
-// Errors are kInvalidData and say where: "line 3, column 7: ...". Invalid UTF-8 inside strings is refused.
+// Errors are kInvalidData and say where: "line 3, column 7: ...". Invalid UTF-8 inside strings is
+// refused.
 Result<Json> parse_json(std::string_view text, JsonLimits limits = {});
-// The same, keeping the order of keys: for chat templates, where a tool's schema is printed as it came.
+// The same, keeping the order of keys: for chat templates, where a tool's schema is printed as it
+// came.
 Result<OrderedJson> parse_ordered_json(std::string_view text, JsonLimits limits = {});
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// The log every room writes to: one line per event an operator acts on, to stderr, never prompts or keys.
+// The log every room writes to: one line per event an operator acts on, to stderr, never prompts or
+// keys.
 #pragma once
 
 #include <fmt/format.h>

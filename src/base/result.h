@@ -11,7 +11,8 @@
 
 namespace penstock {
 
-// What kind of thing went wrong: decides the CLI's exit code and the API's status, never the wording.
+// What kind of thing went wrong: decides the CLI's exit code and the API's status, never the
+// wording.
 enum class ErrorKind {
   kInvalidArgument,  // the caller's own words are wrong: a flag, a request field
   kInvalidData,      // a file or message breaks its format's rules
@@ -35,7 +36,8 @@ struct Error {
 
   static Error from_errno(int code, std::string_view action, const std::filesystem::path& path);
 
-  // The same error with `prefix: ` before its message: adds the file or field a lower layer did not know.
+  // The same error with `prefix: ` before its message: adds the file or field a lower layer did not
+  // know.
   Error in(std::string_view prefix) const;
 
   // "message (hint)": what people are shown.
@@ -56,15 +58,16 @@ std::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format, 
 #define PENSTOCK_CONCAT(a, b) PENSTOCK_CONCAT_INNER(a, b)
 
 // Returns the error of a Result<void> or Result<T> whose value is not needed.
-#define PENSTOCK_TRY(expression)                                                   \
-  do {                                                                             \
+#define PENSTOCK_TRY(expression)                                                  \
+  do {                                                                            \
     if (auto tried = (expression); !tried) return std::unexpected(tried.error()); \
   } while (false)
 
-// PENSTOCK_ASSIGN(auto header, read_header(file)): declares or assigns the value, or returns the error.
+// PENSTOCK_ASSIGN(auto header, read_header(file)): declares or assigns the value, or returns the
+// error.
 #define PENSTOCK_ASSIGN(target, ...) \
   PENSTOCK_ASSIGN_NAMED(PENSTOCK_CONCAT(assigned_, __COUNTER__), target, __VA_ARGS__)
-#define PENSTOCK_ASSIGN_NAMED(name, target, ...)        \
-  auto name = (__VA_ARGS__);                            \
+#define PENSTOCK_ASSIGN_NAMED(name, target, ...)              \
+  auto name = (__VA_ARGS__);                                  \
   if (!name) return std::unexpected(std::move(name).error()); \
   target = *std::move(name)

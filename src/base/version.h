@@ -5,9 +5,9 @@
 
 namespace penstock {
 
-std::string_view version();          // "0.1.0"
-std::string_view commit();           // of the tree it was built from, "+changes" if that differed
-std::string_view compiler();         // "g++ 12.2.0"
+std::string_view version();            // "0.1.0"
+std::string_view commit();             // of the tree it was built from, "+changes" if that differed
+std::string_view compiler();           // "g++ 12.2.0"
 std::string_view gpu_architectures();  // "sm_80 sm_90 ...", or "none"
 
 }  // namespace penstock

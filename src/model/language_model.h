@@ -1,0 +1,44 @@
+// What the engine runs: one step over a batch of sequences, whatever the family and wherever the
+// weights live.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/model_spec.h"
+#include "memory/kv_store.h"
+
+namespace penstock {
+
+enum class LogitRows : uint8_t { kNone, kLast, kAll };
+
+// One sequence's part of a step. Tokens are written to the KV pages at [position, position +
+// tokens.size()).
+struct SequenceSlice {
+  std::span<const int32_t> tokens = {};
+  int64_t position = 0;
+  std::span<const PageId> pages = {};  // cover [0, position + tokens.size())
+  int64_t planned_length = 0;  // the request's longest possible length: fixes dynamic rope tables
+  LogitRows logits = LogitRows::kLast;
+};
+
+// One thread: the engine's, which is worker 0 of the model's pool.
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+
+  virtual const ModelSpec& spec() const = 0;
+  virtual int64_t n_pages() const = 0;
+
+  // Runs one step. logits: [sum of rows asked for, vocab_size] f32, in the order of the slices.
+  // A token id outside the vocabulary is an error before anything is computed. After an error the
+  // pages named in the batch hold undefined numbers; other pages are as before.
+  virtual Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) = 0;
+
+  // Copies what one page holds, in every layer: copy on write of a shared page.
+  virtual void copy_page(PageId from, PageId to) = 0;
+};
+
+}  // namespace penstock

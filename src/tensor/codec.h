@@ -1,0 +1,19 @@
+// The scalar reference codecs: what each stored format means, written to be checked by eye against
+// docs/formats.md.
+#pragma once
+
+#include <span>
+
+#include "base/result.h"
+#include "tensor/format.h"
+
+namespace penstock {
+
+// Writes row `row` of `matrix` [cols] as float32, the matrix's own `scale` included.
+void decode_row(const MatrixView& matrix, int64_t row, std::span<float> out);
+
+// As decode_row, but leaves out `matrix.scale`: the widened weights of the exact class
+// (docs/design.md section 6a).
+void widen_row(const MatrixView& matrix, int64_t row, std::span<float> out);
+
+}  // namespace penstock
