@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
+#include <utility>
 
 #include "base/result.h"
+#include "os/memory.h"
 
 namespace penstock {
 
@@ -16,6 +16,7 @@ struct KvShape {
   int n_layers = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
+
   int64_t page_floats() const;  // of keys (or of values) of one layer's page
   size_t page_bytes() const;    // of keys and values of all layers
 };
@@ -25,22 +26,19 @@ class KvStore {
  public:
   // Reserves address space for n_pages; memory is committed as pages are first written.
   static Result<KvStore> make(KvShape shape, int64_t n_pages);
-  KvStore(KvStore&&) noexcept;
-  KvStore& operator=(KvStore&&) noexcept;
-  ~KvStore();
-
   const KvShape& shape() const { return shape_; }
   int64_t n_pages() const { return n_pages_; }
-  float* keys(int layer, PageId page);    // [n_kv_heads, kPageTokens, head_dim]
-  float* values(int layer, PageId page);  // [n_kv_heads, kPageTokens, head_dim]
+  float* keys(int layer, PageId page) const;     // [n_kv_heads, kPageTokens, head_dim]
+  float* values(int layer, PageId page) const;   // [n_kv_heads, kPageTokens, head_dim]
+  void copy_page(PageId from, PageId to) const;  // in every layer
 
  private:
-  KvStore(KvShape shape, int64_t n_pages, float* base, size_t bytes);
+  KvStore(const KvShape& shape, int64_t n_pages, AnonymousMemory memory)
+      : shape_(shape), n_pages_(n_pages), memory_(std::move(memory)) {}
 
   KvShape shape_;
   int64_t n_pages_ = 0;
-  float* base_ = nullptr;  // [n_layers][n_pages][keys, values][page_floats]
-  size_t bytes_ = 0;
+  AnonymousMemory memory_;  // [n_layers][n_pages][keys, values][page_floats] f32
 };
 
 }  // namespace penstock

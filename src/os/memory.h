@@ -1,0 +1,48 @@
+// Anonymous memory straight from the kernel: reserved at once, committed page by page as it is
+// first touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "base/result.h"
+
+namespace penstock {
+
+enum class OsPages : uint8_t {
+  kNormal,
+  kHuge
+};  // kHuge asks for 2 MiB OS pages; the kernel may not have them
+
+// A private, zero-filled run of bytes, aligned to 2 MiB. Move-only; unmapped at the end.
+class AnonymousMemory {
+ public:
+  static Result<AnonymousMemory> reserve(size_t bytes, OsPages pages);
+
+  AnonymousMemory() = default;
+  AnonymousMemory(AnonymousMemory&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, {})), mapped_(std::exchange(other.mapped_, {})) {}
+  AnonymousMemory& operator=(AnonymousMemory&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
+    return *this;
+  }
+  ~AnonymousMemory();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  AnonymousMemory(std::span<std::byte> bytes, std::span<std::byte> mapped)
+      : bytes_(bytes), mapped_(mapped) {}
+
+  std::span<std::byte> bytes_;   // what was asked for
+  std::span<std::byte> mapped_;  // what the kernel gave, alignment slack included
+};
+
+// Bytes of RAM that could be had now without swapping: the kernel's estimate, cut to the cgroup's
+// limit.
+uint64_t available_memory_bytes();
+
+}  // namespace penstock
