@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds Penstock and runs its tests: the command for contributors and CI. Stops at the first part that fails.
+#
+#   scripts/test.sh         every test that needs no GPU, the parsers under ASan and UBSan, and a minute of each fuzzer
+#   scripts/test.sh --all   adds clang-tidy, everything under TSan, and half an hour of each fuzzer
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+cd "$root"
+
+case "${1:-}" in
+  "") level=--test fuzz_seconds=60 ;;
+  --all) level=--all fuzz_seconds=1800 ;;
+  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+
+n_passed=0
+part() {
+  if ! section "$@"; then
+    printf '\n%s failed after %s\nparts: %d passed, 1 failed\n' "$1" "$(duration $SECONDS)" "$n_passed"
+    exit 1
+  fi
+  n_passed=$((n_passed + 1))
+}
+
+sanitized_parsers() {
+  build asan parsers && ctest --preset asan -L parsers
+}
+
+part "packages" scripts/setup.sh $level
+part "build" build dev
+part "tests" ctest --preset dev
+part "parsers under ASan and UBSan" sanitized_parsers
+part "fuzzers, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
+if [ $level = --all ]; then
+  part "clang-tidy" build tidy
+  part "build for TSan" build tsan
+  part "tests under TSan" ctest --preset tsan
+fi
+printf '\neverything passed in %s\nparts: %d passed, 0 failed\n' "$(duration $SECONDS)" "$n_passed"
