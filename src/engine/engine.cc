@@ -1,0 +1,98 @@
+#include "engine/engine.h"
+
+#include <utility>
+
+namespace penstock {
+
+RequestHandle& RequestHandle::operator=(RequestHandle&& other) noexcept {
+  abort();
+  aborted_ = std::move(other.aborted_);
+  return *this;
+}
+
+void RequestHandle::abort() {
+  if (aborted_) aborted_->store(true, std::memory_order_relaxed);
+}
+
+std::unique_ptr<Engine> Engine::start(std::unique_ptr<LanguageModel> model,
+                                      std::vector<int32_t> eos_ids, EngineOptions options,
+                                      Log log) {
+  std::unique_ptr<Engine> engine(
+      new Engine(std::move(model), std::move(eos_ids), options, std::move(log)));
+  engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
+  return engine;
+}
+
+Engine::Engine(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
+               EngineOptions options, Log log)
+    : options_(options),
+      core_(std::move(model), std::move(eos_ids), options.scheduler, std::move(log)) {
+  publish_stats();
+}
+
+Engine::~Engine() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+Result<RequestHandle> Engine::submit(GenerationRequest request, std::shared_ptr<EventSink> sink) {
+  PENSTOCK_TRY(core_.check(request));
+  auto active = std::make_unique<ActiveRequest>(std::move(request), std::move(sink));
+  RequestHandle handle(active->aborted);
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto n_waiting = static_cast<int64_t>(submitted_.size()) + stats_.n_waiting;
+    if (n_waiting >= options_.max_waiting) {
+      return fail(ErrorKind::kExhausted, "{} requests are waiting already, of {} that may",
+                  n_waiting, options_.max_waiting);
+    }
+    submitted_.push_back(std::move(active));
+  }
+  changed_.notify_one();
+  return handle;
+}
+
+EngineStats Engine::stats() const {
+  const std::scoped_lock lock(mutex_);
+  EngineStats stats = stats_;
+  stats.n_waiting += static_cast<int64_t>(submitted_.size());
+  return stats;
+}
+
+void Engine::run() {
+  while (take_submitted()) {
+    core_.step();
+    publish_stats();
+  }
+  core_.end_all({.kind = ErrorKind::kCancelled, .message = "the engine is stopping"});
+}
+
+bool Engine::take_submitted() {
+  std::vector<std::unique_ptr<ActiveRequest>> taken;
+  bool stop = false;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || !submitted_.empty() || !core_.idle(); });
+    std::swap(taken, submitted_);
+    stats_.n_waiting += static_cast<int64_t>(taken.size());
+    stop = stopping_;
+  }
+  for (auto& request : taken) core_.add(std::move(request));
+  return !stop;
+}
+
+void Engine::publish_stats() {
+  const Scheduler& scheduler = core_.scheduler();
+  const std::scoped_lock lock(mutex_);
+  stats_.n_waiting = scheduler.n_waiting();
+  stats_.n_running = scheduler.n_running();
+  stats_.n_pages = scheduler.pool().n_pages();
+  stats_.n_free_pages = scheduler.pool().n_free();
+  stats_.n_steps = core_.n_steps();
+}
+
+}  // namespace penstock

@@ -1,0 +1,178 @@
+#include "engine/engine_core.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/attention/attention.h"
+
+namespace penstock {
+namespace {
+
+Error invalid(std::string_view param, std::string message) {
+  Error error{ErrorKind::kInvalidArgument, std::move(message)};
+  error.param = param;
+  return error;
+}
+
+}  // namespace
+
+ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSink> events)
+    : sampler(request.sampling),
+      stop_ids(std::move(request.stop_ids)),
+      ignore_eos(request.ignore_eos),
+      max_tokens(request.max_tokens),
+      sink(std::move(events)),
+      aborted(std::make_shared<std::atomic<bool>>(false)) {
+  sequence.n_prompt = static_cast<int64_t>(request.prompt.size());
+  sequence.tokens = std::move(request.prompt);
+}
+
+EngineCore::EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
+                       SchedulerOptions options, Log log)
+    : log_(std::move(log)),
+      model_(std::move(model)),
+      eos_ids_(std::move(eos_ids)),
+      vocab_size_(model_->spec().vocab_size),
+      context_limit_(std::min(model_->spec().context_length, model_->n_pages() * kPageTokens)),
+      scheduler_(options, model_->n_pages()) {}
+
+Result<void> EngineCore::check(const GenerationRequest& request) const {
+  const auto n_prompt = static_cast<int64_t>(request.prompt.size());
+  if (n_prompt == 0) return std::unexpected(invalid("prompt", "the prompt has no tokens"));
+  if (n_prompt > context_limit_) {
+    return std::unexpected(
+        invalid("prompt", fmt::format("the prompt has {} tokens, but {} {}", n_prompt,
+                                      context_limit_ < model_->spec().context_length
+                                          ? "the KV cache was given room for"
+                                          : "this model's maximum context length is",
+                                      context_limit_)));
+  }
+  for (size_t i = 0; i < request.prompt.size(); ++i) {
+    const int32_t id = request.prompt[i];
+    if (id >= 0 && id < vocab_size_) continue;
+    return std::unexpected(invalid(
+        "prompt", fmt::format("token {} of the prompt is id {}, but the vocabulary is [0, {})", i,
+                              id, vocab_size_)));
+  }
+  if (request.max_tokens < 1) {
+    return std::unexpected(invalid(
+        "max_tokens", fmt::format("max_tokens is {}, but must be at least 1", request.max_tokens)));
+  }
+  return validate(request.sampling);
+}
+
+void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
+  Sequence& sequence = request->sequence;
+  // The last token of an answer is never computed, so it needs no place.
+  request->max_tokens = std::min(request->max_tokens, context_limit_ - sequence.n_prompt + 1);
+  sequence.max_positions = sequence.n_prompt + request->max_tokens - 1;
+  scheduler_.add(&sequence);
+  requests_.push_back(std::move(request));
+}
+
+bool EngineCore::step() {
+  end_aborted();
+  const std::vector<PlannedSlice> slices = scheduler_.plan();
+  if (slices.empty()) return false;
+  ++n_steps_;
+  if (auto done = run_model(slices); !done) {
+    log_.error("step failed, ending its {} requests: {}", slices.size(), done.error().text());
+    for (const PlannedSlice& slice : slices) end(owner(slice.sequence), done.error());
+    return true;
+  }
+  scheduler_.computed(slices);
+  sample(slices);
+  return true;
+}
+
+void EngineCore::end_all(const Error& error) {
+  while (!requests_.empty()) end(*requests_.back(), error);
+}
+
+void EngineCore::end_aborted() {
+  for (size_t i = requests_.size(); i-- > 0;) {
+    if (requests_[i]->aborted->load(std::memory_order_relaxed)) {
+      end(*requests_[i], RequestEnd{.reason = EndReason::kAborted});
+    }
+  }
+}
+
+Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
+  size_t n_rows = 0;
+  page_ids_.clear();
+  for (const PlannedSlice& slice : slices) {
+    n_rows += slice.is_last() ? 1 : 0;
+    for (const PageRef& page : slice.sequence->pages) page_ids_.push_back(page.id());
+  }
+  logits_.resize(n_rows * static_cast<size_t>(vocab_size_));
+
+  std::vector<SequenceSlice> batch;
+  size_t first_page = 0;
+  for (const PlannedSlice& slice : slices) {
+    const Sequence& sequence = *slice.sequence;
+    batch.push_back({.tokens = std::span(sequence.tokens)
+                                   .subspan(static_cast<size_t>(slice.begin),
+                                            static_cast<size_t>(slice.end - slice.begin)),
+                     .position = slice.begin,
+                     .pages = std::span(page_ids_).subspan(first_page, sequence.pages.size()),
+                     .planned_length = sequence.max_positions,
+                     .logits = slice.is_last() ? LogitRows::kLast : LogitRows::kNone});
+    first_page += sequence.pages.size();
+  }
+  try {
+    return model_->step(batch, logits_);
+  } catch (
+      const std::exception& error) {  // bad_alloc, or a library's: these requests end, others live
+    return fail(ErrorKind::kInternal, "the model's step failed: {}", error.what());
+  }
+}
+
+void EngineCore::sample(std::span<const PlannedSlice> slices) {
+  const auto vocab_size = static_cast<size_t>(vocab_size_);
+  size_t row = 0;
+  for (const PlannedSlice& slice : slices) {
+    if (!slice.is_last()) continue;
+    sample_one(owner(slice.sequence), std::span(logits_).subspan(row * vocab_size, vocab_size));
+    ++row;
+  }
+}
+
+void EngineCore::sample_one(ActiveRequest& request, std::span<float> logits) {
+  Sequence& sequence = request.sequence;
+  const Result<int32_t> token = request.sampler.sample(
+      logits, {.tokens = sequence.tokens, .n_prompt = static_cast<size_t>(sequence.n_prompt)});
+  if (!token) return end(request, token.error());
+  if (ends_answer(request, *token)) {
+    return end(request, RequestEnd{.reason = EndReason::kStop, .stop_id = *token});
+  }
+  request.sink->push(TokenEvent{*token});
+  if (request.n_generated() + 1 == request.max_tokens) {
+    return end(request, RequestEnd{.reason = EndReason::kLength});
+  }
+  sequence.tokens.push_back(*token);
+}
+
+bool EngineCore::ends_answer(const ActiveRequest& request, int32_t token) const {
+  const auto has = [token](const std::vector<int32_t>& ids) {
+    return std::ranges::find(ids, token) != ids.end();
+  };
+  return has(request.stop_ids) || (!request.ignore_eos && has(eos_ids_));
+}
+
+ActiveRequest& EngineCore::owner(const Sequence* sequence) {
+  const auto found = std::ranges::find_if(
+      requests_, [&](const auto& request) { return &request->sequence == sequence; });
+  PENSTOCK_CHECK(found != requests_.end(), "a planned sequence without a request");
+  return **found;
+}
+
+void EngineCore::end(ActiveRequest& request, Event event) {
+  scheduler_.remove(&request.sequence);
+  const std::shared_ptr<EventSink> sink = std::move(request.sink);
+  std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
+  sink->push(std::move(event));
+}
+
+}  // namespace penstock

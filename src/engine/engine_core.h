@@ -1,0 +1,77 @@
+// Requests on a model, one step at a time: what the engine's thread does, without the thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "model/language_model.h"
+
+namespace penstock {
+
+// A request from its submission to its last event.
+struct ActiveRequest {
+  ActiveRequest(GenerationRequest request, std::shared_ptr<EventSink> sink);
+
+  Sequence sequence;
+  Sampler sampler;
+  std::vector<int32_t> stop_ids;
+  bool ignore_eos;
+  int64_t max_tokens;
+  std::shared_ptr<EventSink> sink;
+  std::shared_ptr<std::atomic<bool>> aborted;
+
+  int64_t n_generated() const { return sequence.size() - sequence.n_prompt; }
+};
+
+// One thread: the engine's; but check() and context_limit() read only what never changes.
+class EngineCore {
+ public:
+  EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
+             SchedulerOptions options, Log log);
+
+  int64_t context_limit() const { return context_limit_; }
+  // Refuses a request that can never run, with what it has and what there is.
+  Result<void> check(const GenerationRequest& request) const;
+
+  // Takes a request that passed check().
+  void add(std::unique_ptr<ActiveRequest> request);
+  // Ends what was aborted, then runs one step. False: there was nothing to run.
+  bool step();
+  // Ends every request with `error`.
+  void end_all(const Error& error);
+
+  int64_t n_steps() const { return n_steps_; }
+  bool idle() const { return requests_.empty(); }
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  void end_aborted();
+  Result<void> run_model(std::span<const PlannedSlice> slices);
+  void sample(std::span<const PlannedSlice> slices);
+  void sample_one(ActiveRequest& request, std::span<float> logits);
+  bool ends_answer(const ActiveRequest& request, int32_t token) const;
+  ActiveRequest& owner(const Sequence* sequence);
+  // Pushes the last event and forgets the request.
+  void end(ActiveRequest& request, Event event);
+
+  const Log log_;
+  std::unique_ptr<LanguageModel> model_;
+  const std::vector<int32_t> eos_ids_;
+  const int64_t vocab_size_;
+  const int64_t context_limit_;
+  Scheduler scheduler_;
+  std::vector<std::unique_ptr<ActiveRequest>> requests_;
+  int64_t n_steps_ = 0;
+  std::vector<float> logits_;     // scratch space: [slices that choose a token, vocab_size]
+  std::vector<PageId> page_ids_;  // scratch space: of all slices, one after the other
+};
+
+}  // namespace penstock

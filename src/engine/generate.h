@@ -1,0 +1,20 @@
+// One request from start to end on the caller's thread: what the command line needs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/output_stream.h"
+
+namespace penstock {
+
+// Hands each piece of the answer to `show` as it comes; when it returns false, the request is
+// aborted.
+Result<OutputEnd> generate(Engine& engine, std::shared_ptr<const Tokenizer> tokenizer,
+                           GenerationRequest request,
+                           const std::function<bool(std::string_view piece)>& show);
+
+}  // namespace penstock
