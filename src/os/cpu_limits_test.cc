@@ -1,0 +1,144 @@
+#include "os/cpu_limits.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace penstock {
+namespace {
+
+// A made-up / with the few files that cpu_limits reads.
+class FakeRoot {
+ public:
+  FakeRoot() {
+    std::string name = (std::filesystem::temp_directory_path() / "penstock_root_XXXXXX").string();
+    root_ = ::mkdtemp(name.data());
+  }
+  ~FakeRoot() { std::filesystem::remove_all(root_); }
+  FakeRoot(const FakeRoot&) = delete;
+  FakeRoot& operator=(const FakeRoot&) = delete;
+
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  double quota() const { return cgroup_cpu_quota(root_); }
+  const std::filesystem::path& path() const { return root_; }
+
+ private:
+  std::filesystem::path root_;
+};
+
+constexpr const char* kV2Mount =
+    "25 30 0:22 / /proc rw shared:12 - proc proc rw\n"
+    "31 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+constexpr const char* kV1Mounts =
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:3 - cgroup cgroup rw,cpu,cpuacct\n"
+    "35 31 0:32 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
+
+TEST(CgroupQuota, NoFilesNoLimit) { EXPECT_TRUE(std::isinf(FakeRoot().quota())); }
+
+TEST(CgroupQuota, V2ReadsTheOwnGroupAndItsParents) {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo", kV2Mount);
+  root.write("proc/self/cgroup", "0::/system.slice/penstock.service\n");
+  root.write("sys/fs/cgroup/system.slice/penstock.service/cpu.max", "max 100000\n");
+  EXPECT_TRUE(std::isinf(root.quota()));
+  root.write("sys/fs/cgroup/system.slice/cpu.max", "350000 100000\n");
+  EXPECT_EQ(root.quota(), 3.5);
+  root.write("sys/fs/cgroup/system.slice/penstock.service/cpu.max", "50000 100000\n");
+  EXPECT_EQ(root.quota(), 0.5);
+}
+
+TEST(CgroupQuota, V2InsideANamespaceStandsAtTheMount) {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo", kV2Mount);
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/cpu.max", "200000 100000\n");
+  EXPECT_EQ(root.quota(), 2.0);
+}
+
+TEST(CgroupQuota, V1ReadsTheCpuControllerOnly) {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo", kV1Mounts);
+  root.write("proc/self/cgroup", "5:cpuset:/other\n4:cpu,cpuacct:/jobs/7\n0::/\n");
+  root.write("sys/fs/cgroup/cpuset/other/cpu.cfs_quota_us", "100000\n");
+  root.write("sys/fs/cgroup/cpuset/other/cpu.cfs_period_us", "100000\n");
+  EXPECT_TRUE(std::isinf(root.quota()));
+  root.write("sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_quota_us", "-1\n");
+  root.write("sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_period_us", "100000\n");
+  EXPECT_TRUE(std::isinf(root.quota()));
+  root.write("sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_quota_us", "250000\n");
+  EXPECT_EQ(root.quota(), 2.5);
+}
+
+// Docker on v1: /proc/self/cgroup names the host's path, of which the mount shows only the end.
+TEST(CgroupQuota, V1InAContainerStandsAtTheMount) {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo",
+             "32 31 0:29 /docker/abc /sys/fs/cgroup/cpu rw master:3 - cgroup cgroup rw,cpu\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "50000\n");
+  root.write("proc/self/cgroup", "4:cpu:/docker/abc\n");
+  EXPECT_EQ(root.quota(), 3.0);
+  root.write("proc/self/cgroup", "4:cpu:/elsewhere\n");
+  EXPECT_EQ(root.quota(), 3.0);
+}
+
+TEST(CgroupQuota, BrokenFilesLimitNothing) {
+  const FakeRoot root;
+  root.write("proc/self/mountinfo", std::string("1 2 3\n- - -\n") + kV2Mount);
+  root.write("proc/self/cgroup", "nonsense\n0:\n0::/a\n");
+  root.write("sys/fs/cgroup/a/cpu.max", "12\n");
+  EXPECT_TRUE(std::isinf(root.quota()));
+  root.write("sys/fs/cgroup/a/cpu.max", "12 0\n");
+  EXPECT_TRUE(std::isinf(root.quota()));
+}
+
+TEST(CpuLimits, ThreadsAreTheWholePartOfTheSmallerLimitAndAtLeastOne) {
+  EXPECT_EQ((CpuLimits{{0, 1, 2, 3}}.n_threads()), 4);
+  EXPECT_EQ((CpuLimits{{0, 1, 2, 3}, 2.5}.n_threads()), 2);
+  EXPECT_EQ((CpuLimits{{0, 1}, 64.0}.n_threads()), 2);
+  EXPECT_EQ((CpuLimits{{0, 1}, 0.2}.n_threads()), 1);
+  EXPECT_EQ((CpuLimits{{}, 8.0}.n_threads()), 1);
+}
+
+TEST(CoresFirst, PutsSmtSiblingsLast) {
+  const FakeRoot root;
+  for (const int cpu : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    const int core = cpu % 4;
+    root.write(
+        "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+        std::to_string(core) + "," + std::to_string(core + 4) + "\n");
+  }
+  EXPECT_EQ(cores_first({1, 2, 5, 6, 7}, root.path()), (std::vector{1, 2, 7, 5, 6}));
+}
+
+TEST(CoresFirst, KeepsTheOrderWhereTheTopologyIsUnknown) {
+  EXPECT_EQ(cores_first({4, 2, 9}, FakeRoot().path()), (std::vector{4, 2, 9}));
+}
+
+TEST(CpuLimits, SeeAMaskOfOneCpu) {
+  const std::vector<int> before = cpu_limits().cpus;
+  ASSERT_FALSE(before.empty());
+  std::vector<int> inside;
+  std::thread([&] {
+    EXPECT_TRUE(pin_this_thread(before.back()));
+    inside = cpu_limits().cpus;
+  }).join();
+  EXPECT_EQ(inside, std::vector{before.back()});
+  EXPECT_EQ(cpu_limits().cpus, before);
+}
+
+TEST(PinThisThread, RefusesACpuThatIsNotThere) {
+  EXPECT_FALSE(pin_this_thread(-1));
+  EXPECT_FALSE(pin_this_thread(1 << 16));
+}
+
+}  // namespace
+}  // namespace penstock
