@@ -9,13 +9,24 @@
 
 namespace penstock {
 
+// kAvx2 means AVX2, FMA and F16C; kAvx512 means also F, BW, DQ, VL and VNNI: what cmake/Rooms.cmake
+// compiles such files with.
 enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
 std::string_view to_string(Isa isa);
 
-// What this machine can run, slowest first; always begins with kScalar.
+// What CPUID and XGETBV answer: Intel's manual, volume 2, CPUID, and volume 1, chapter 13.
+struct CpuidWords {
+  uint32_t leaf1_ecx = 0;
+  uint32_t leaf7_ebx = 0;
+  uint32_t leaf7_ecx = 0;
+  uint64_t xcr0 = 0;  // the register states the OS saves; 0 when it says nothing
+};
+std::vector<Isa> isas_of(const CpuidWords& words);
+
+// What this machine and its OS can run, slowest first; always begins with kScalar.
 std::vector<Isa> supported_isas();
-// The best supported level, or the one PENSTOCK_CPU_ISA names; an unknown or unsupported name is an
-// error that lists the rest.
+// The best supported level, or the one PENSTOCK_CPU_ISA names (empty counts as unset); an unknown
+// or unsupported name is an error that lists the rest.
 Result<Isa> choose_isa();
 
 }  // namespace penstock

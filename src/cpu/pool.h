@@ -2,42 +2,56 @@
 // and then park.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "base/function_ref.h"
 #include "base/result.h"
+#include "os/cpu_limits.h"
 #include "tensor/rows.h"
 
 namespace penstock {
 
 struct PoolOptions {
-  int n_threads =
-      0;  // 0: as many as the affinity mask and the cgroup quota pay for; more than that is clamped
-  bool pin = true;
+  // 0: as many as the affinity mask and the cgroup quota pay for; more than that is clamped.
+  int n_threads = 0;
+  bool pin = true;                       // workers 1 and up stay each on a CPU of its own
+  bool pin_caller = false;               // and so does the thread that calls make(), for good
+  std::optional<CpuLimits> limits = {};  // empty: what the kernel grants this process
 };
 
 // One thread at a time calls run() and parallel_for(): the caller is worker 0. Workers live as long
-// as the pool.
+// as the pool. Tasks do not throw, and do not call their own pool.
 class Pool {
  public:
+  // Fails on a negative n_threads, or when the system refuses a thread.
   static Result<std::unique_ptr<Pool>> make(PoolOptions options = {});
-  virtual ~Pool() = default;
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
 
-  virtual int n_workers() const = 0;
+  int n_workers() const;
+  // What was not done as asked (threads clamped, pinning refused), for the caller's log; or empty.
+  const std::string& note() const;
 
   // Calls task(worker) once for each worker in [0, n_workers), and returns when all have returned.
-  virtual void run(const std::function<void(int worker)>& task) = 0;
+  void run(FunctionRef<void(int worker)> task);
 
   // Splits [0, n_items) into chunks of at most `chunk` items that workers take as they come free.
   // body(range, worker) must not depend on how the items were split: results are bit-equal for any
   // thread count.
-  void parallel_for(int64_t n_items, int64_t chunk,
-                    const std::function<void(Range, int worker)>& body);
+  void parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, int worker)> body);
+
+ private:
+  class Impl;
+  explicit Pool(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
 };
 
-// Cores this process may use: affinity mask, cut to the cgroup's CPU quota (rounded up).
+// Threads that may run at once: the affinity mask, cut to the whole part of the cgroup's CPU quota.
 int allowed_cpus();
 
 }  // namespace penstock

@@ -1,0 +1,78 @@
+#include "cpu/isa.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Bits by their numbers in Intel's manual, written out apart from the code's names.
+constexpr uint32_t kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
+constexpr uint32_t kAvx2 = 1u << 5, kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
+constexpr uint32_t kVnni = 1u << 11;
+constexpr CpuidWords kFull = {.leaf1_ecx = kFma | kOsxsave | kAvx | kF16c,
+                              .leaf7_ebx = kAvx2 | kF | kDq | kBw | kVl,
+                              .leaf7_ecx = kVnni,
+                              .xcr0 = 0xE7};
+
+TEST(Isa, NeedsEveryFeatureItsFilesAreCompiledWith) {
+  EXPECT_THAT(isas_of(kFull), ElementsAre(Isa::kScalar, Isa::kAvx2, Isa::kAvx512));
+  for (const uint32_t missing : {kF, kDq, kBw, kVl}) {
+    CpuidWords words = kFull;
+    words.leaf7_ebx &= ~missing;
+    EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2)) << missing;
+  }
+  for (const uint32_t missing : {kFma, kOsxsave, kAvx, kF16c}) {
+    CpuidWords words = kFull;
+    words.leaf1_ecx &= ~missing;
+    EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar)) << missing;
+  }
+  CpuidWords words = kFull;
+  words.leaf7_ecx = 0;
+  EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2));
+  words.leaf7_ebx &= ~kAvx2;
+  EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar));
+}
+
+TEST(Isa, NeedsAnOsThatSavesTheRegisters) {
+  CpuidWords words = kFull;
+  words.xcr0 = 0x07;  // no AVX-512 state
+  EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2));
+  words.xcr0 = 0x67;  // registers 16 to 31 missing
+  EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2));
+  words.xcr0 = 0x03;
+  EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar));
+}
+
+TEST(Isa, AgreesWithTheCompilersOwnDetection) {
+  const std::vector<Isa> isas = supported_isas();
+  EXPECT_EQ(isas.size() > 1, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ(isas.size() > 2,
+            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"));
+}
+
+TEST(Isa, TheEnvironmentOverrides) {
+  ::unsetenv("PENSTOCK_CPU_ISA");
+  EXPECT_EQ(choose_isa().value(), supported_isas().back());
+  for (const Isa isa : supported_isas()) {
+    ::setenv("PENSTOCK_CPU_ISA", std::string(to_string(isa)).c_str(), 1);
+    EXPECT_EQ(choose_isa().value(), isa);
+  }
+  ::setenv("PENSTOCK_CPU_ISA", "", 1);
+  EXPECT_EQ(choose_isa().value(), supported_isas().back());
+  ::setenv("PENSTOCK_CPU_ISA", "sse2", 1);
+  const auto refused = choose_isa();
+  ::unsetenv("PENSTOCK_CPU_ISA");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("'sse2'"));
+  EXPECT_THAT(refused.error().message, HasSubstr("scalar"));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,198 @@
+#include "cpu/pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace penstock {
+namespace {
+
+// Longer than the gap between two operations of a decode step, shorter than anyone's patience: the
+// price of parking and waking is a few microseconds, that of spinning is a core.
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+
+// Waits until is_done() holds or the spin time is over; says whether it holds.
+template <class Condition>
+bool spin_until(Condition is_done) {
+  constexpr int kPausesPerClock = 32;
+  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPausesPerClock; ++i) {
+      if (is_done()) return true;
+      __builtin_ia32_pause();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return is_done();
+}
+
+std::string clamp_note(int wanted, int granted, const CpuLimits& limits) {
+  std::string why = fmt::format("the affinity mask has {} CPUs", limits.cpus.size());
+  if (std::isfinite(limits.quota)) {
+    why += fmt::format(" and the cgroup pays for {:.2f}", limits.quota);
+  }
+  return fmt::format("{} CPU threads asked for, {} used: {}", wanted, granted, why);
+}
+
+}  // namespace
+
+// Each run is an epoch: the caller writes the task, then raises epoch_; workers that see the new
+// epoch run the task and count themselves out of n_busy_.
+class Pool::Impl {
+ public:
+  explicit Impl(int n_workers) : n_workers_(n_workers) {}
+  ~Impl();
+
+  void start(const PoolOptions& options, const CpuLimits& limits);
+  void run(FunctionRef<void(int)> task);
+
+  int n_workers() const { return n_workers_; }
+  std::string& note() { return note_; }
+
+ private:
+  void work(int worker);
+  uint32_t wait_for_epoch_after(uint32_t seen) const;
+  void raise_epoch();
+  void wait_until_idle() const;
+
+  const int n_workers_;
+  std::string note_;
+  std::vector<std::thread> threads_;
+  std::atomic<bool> is_running_ = false;  // guards against nested and concurrent runs: a bug
+
+  const FunctionRef<void(int)>* task_ = nullptr;  // null in the last epoch: stop
+  // Released by the caller after task_ and n_busy_ are written, acquired by workers before they
+  // read them.
+  alignas(64) std::atomic<uint32_t> epoch_ = 0;
+  // Released by each worker after its task, acquired by the caller: what tasks wrote is visible
+  // when run() returns.
+  alignas(64) std::atomic<int> n_busy_ = 0;
+};
+
+void Pool::Impl::start(const PoolOptions& options, const CpuLimits& limits) {
+  std::atomic<int> n_refused = 0;
+  const auto pin = [&](int worker) {
+    const auto place = static_cast<size_t>(worker);
+    if (place >= limits.cpus.size() || !pin_this_thread(limits.cpus[place])) ++n_refused;
+  };
+  if (options.pin_caller) pin(0);
+  threads_.reserve(static_cast<size_t>(n_workers_) - 1);
+  for (int worker = 1; worker < n_workers_; ++worker) {
+    threads_.emplace_back([this, worker] { work(worker); });
+  }
+  if (options.pin) {
+    run([&](int worker) {
+      if (worker > 0) pin(worker);
+    });
+  }
+  if (n_refused > 0) {
+    if (!note_.empty()) note_ += "; ";
+    note_ += fmt::format("{} of {} CPU threads could not be pinned", n_refused.load(), n_workers_);
+  }
+}
+
+Pool::Impl::~Impl() {
+  task_ = nullptr;
+  raise_epoch();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Pool::Impl::run(FunctionRef<void(int)> task) {
+  PENSTOCK_CHECK(!is_running_.exchange(true, std::memory_order_acquire),
+                 "a pool runs one task at a time");
+  if (threads_.empty()) {
+    task(0);
+  } else {
+    task_ = &task;
+    n_busy_.store(n_workers_ - 1, std::memory_order_relaxed);  // published by the epoch
+    raise_epoch();
+    task(0);
+    wait_until_idle();
+  }
+  is_running_.store(false, std::memory_order_release);
+}
+
+// No wakeup is lost: a worker parks only while epoch_ still has the value it has seen, which the
+// kernel checks under its own lock, and the notification follows the store.
+void Pool::Impl::raise_epoch() {
+  epoch_.fetch_add(1, std::memory_order_seq_cst);
+  epoch_.notify_all();
+}
+
+uint32_t Pool::Impl::wait_for_epoch_after(uint32_t seen) const {
+  const auto has_changed = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
+  if (!spin_until(has_changed)) epoch_.wait(seen, std::memory_order_acquire);
+  return epoch_.load(std::memory_order_acquire);
+}
+
+void Pool::Impl::wait_until_idle() const {
+  const auto is_idle = [&] { return n_busy_.load(std::memory_order_acquire) == 0; };
+  if (spin_until(is_idle)) return;
+  while (const int n_busy = n_busy_.load(std::memory_order_acquire)) {
+    n_busy_.wait(n_busy, std::memory_order_acquire);
+  }
+}
+
+void Pool::Impl::work(int worker) {
+  uint32_t seen = 0;
+  for (;;) {
+    // Epochs cannot be skipped: the next is raised only after this worker has counted itself out.
+    seen = wait_for_epoch_after(seen);
+    if (task_ == nullptr) return;
+    (*task_)(worker);
+    // seq_cst: pairs with the caller's check whether it is parked.
+    if (n_busy_.fetch_sub(1, std::memory_order_seq_cst) == 1) n_busy_.notify_one();
+  }
+}
+
+Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Pool::~Pool() = default;
+
+Result<std::unique_ptr<Pool>> Pool::make(PoolOptions options) {
+  if (options.n_threads < 0) {
+    return fail(ErrorKind::kInvalidArgument, "a pool of {} CPU threads", options.n_threads);
+  }
+  const CpuLimits limits = options.limits ? *options.limits : cpu_limits();
+  const int n_allowed = limits.n_threads();
+  const int n_wanted = options.n_threads == 0 ? n_allowed : options.n_threads;
+  const int n_workers = std::min(n_wanted, n_allowed);
+
+  auto impl = std::make_unique<Impl>(n_workers);
+  if (n_wanted > n_workers) impl->note() = clamp_note(n_wanted, n_workers, limits);
+  try {
+    impl->start(options, limits);
+  } catch (const std::system_error& error) {
+    return fail(ErrorKind::kExhausted, "cannot start {} CPU threads: {}", n_workers, error.what());
+  }
+  return std::unique_ptr<Pool>(new Pool(std::move(impl)));
+}
+
+int Pool::n_workers() const { return impl_->n_workers(); }
+const std::string& Pool::note() const { return impl_->note(); }
+void Pool::run(FunctionRef<void(int)> task) { impl_->run(task); }
+
+void Pool::parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, int)> body) {
+  PENSTOCK_CHECK(chunk > 0, "chunks hold at least one item");
+  if (n_items <= chunk) {  // one chunk is not worth waking anyone
+    if (n_items > 0) body({0, n_items}, 0);
+    return;
+  }
+  std::atomic<int64_t> next = 0;  // relaxed: run() orders what the chunks write
+  run([&](int worker) {
+    for (;;) {
+      const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
+      if (begin >= n_items) return;
+      body({begin, std::min(begin + chunk, n_items)}, worker);
+    }
+  });
+}
+
+int allowed_cpus() { return cpu_limits().n_threads(); }
+
+}  // namespace penstock

@@ -1,0 +1,157 @@
+#include "cpu/pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// More workers than the machine has cores, so that some are always parked or preempted.
+std::unique_ptr<Pool> crowded_pool(int n_workers) {
+  CpuLimits limits;
+  for (int cpu = 0; cpu < n_workers; ++cpu) limits.cpus.push_back(cpu);
+  return Pool::make({.n_threads = n_workers, .pin = false, .limits = limits}).value();
+}
+
+TEST(Pool, RunsTheTaskOnceForEachWorkerAndTheCallerIsZero) {
+  const auto pool = crowded_pool(5);
+  std::array<std::thread::id, 5> ids;
+  std::array<int, 5> calls = {};
+  pool->run([&](int worker) {
+    ids[static_cast<size_t>(worker)] = std::this_thread::get_id();
+    ++calls[static_cast<size_t>(worker)];
+  });
+  EXPECT_THAT(calls, testing::Each(1));
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 5u);
+}
+
+// A wakeup lost once in these runs hangs the test. Plain ints on purpose: what workers write must
+// be visible to the caller and to the next run without any other order.
+void count_tiny_runs(Pool& pool, int64_t n_runs) {
+  std::vector<int64_t> counts(static_cast<size_t>(pool.n_workers()), 0);
+  for (int64_t i = 1; i <= n_runs; ++i) {
+    pool.run([&](int worker) { ++counts[static_cast<size_t>(worker)]; });
+    ASSERT_THAT(std::accumulate(counts.begin(), counts.end(), int64_t{0}), i * pool.n_workers());
+  }
+}
+TEST(Pool, AHundredThousandTinyRuns) { count_tiny_runs(*Pool::make().value(), 100'000); }
+TEST(Pool, TinyRunsOfMoreWorkersThanCores) { count_tiny_runs(*crowded_pool(7), 1000); }
+
+// Pauses around the spin time put workers and caller on every side of parking.
+TEST(Pool, RunsAcrossTheMomentOfParking) {
+  const auto pool = crowded_pool(3);
+  std::array<int, 3> counts = {};
+  for (int i = 0; i < 500; ++i) {
+    const auto pause = std::chrono::microseconds(i % 100);
+    std::this_thread::sleep_for(pause);
+    pool->run([&](int worker) {
+      if (worker == 1) std::this_thread::sleep_for(pause);
+      ++counts[static_cast<size_t>(worker)];
+    });
+  }
+  EXPECT_THAT(counts, testing::Each(500));
+}
+
+TEST(Pool, ParallelForCoversEachItemOnceWithWholeChunks) {
+  const auto pool = crowded_pool(3);
+  for (const int64_t n_items : {0, 1, 6, 7, 8, 1000}) {
+    std::vector<int> touched(static_cast<size_t>(n_items), 0);
+    std::atomic<bool> well_formed = true;
+    pool->parallel_for(n_items, 7, [&](Range range, int worker) {
+      if (range.begin % 7 != 0 || range.size() < 1 || range.size() > 7) well_formed = false;
+      if (worker < 0 || worker >= pool->n_workers()) well_formed = false;
+      for (int64_t i = range.begin; i < range.end; ++i) ++touched[static_cast<size_t>(i)];
+    });
+    EXPECT_TRUE(well_formed);
+    EXPECT_THAT(touched, testing::Each(1)) << n_items;
+  }
+}
+
+TEST(Pool, TakesWhatTheLimitsPayForAndSaysWhatItClamped) {
+  const CpuLimits limits = {{0, 1, 2, 3, 4, 5}, 2.5};
+  const auto by_default = Pool::make({.pin = false, .limits = limits}).value();
+  EXPECT_EQ(by_default->n_workers(), 2);
+  EXPECT_THAT(by_default->note(), IsEmpty());
+
+  const auto clamped = Pool::make({.n_threads = 16, .pin = false, .limits = limits}).value();
+  EXPECT_EQ(clamped->n_workers(), 2);
+  EXPECT_THAT(clamped->note(), HasSubstr("16 CPU threads asked for, 2 used"));
+  EXPECT_THAT(clamped->note(), HasSubstr("6 CPUs"));
+  EXPECT_THAT(clamped->note(), HasSubstr("2.50"));
+
+  EXPECT_EQ(Pool::make({.n_threads = 1, .limits = limits}).value()->n_workers(), 1);
+  EXPECT_EQ(Pool::make({.n_threads = -1}).error().kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(Pool::make().value()->n_workers(), allowed_cpus());
+}
+
+TEST(Pool, PinsEachWorkerToItsOwnCpuButNotTheCaller) {
+  const CpuLimits limits = cpu_limits();
+  if (limits.cpus.size() < 2) GTEST_SKIP() << "one CPU";
+  const auto pool = Pool::make({.limits = CpuLimits{limits.cpus}}).value();
+  std::vector<std::vector<int>> masks(static_cast<size_t>(pool->n_workers()));
+  pool->run([&](int worker) { masks[static_cast<size_t>(worker)] = cpu_limits().cpus; });
+  EXPECT_EQ(masks[0], limits.cpus);
+  for (size_t worker = 1; worker < masks.size(); ++worker) {
+    EXPECT_EQ(masks[worker], std::vector{limits.cpus[worker]});
+  }
+}
+
+TEST(Pool, PinsTheCallerOnlyWhenAsked) {
+  std::thread([] {
+    const int first = cpu_limits().cpus.front();
+    const auto pool = Pool::make({.n_threads = 1, .pin_caller = true}).value();
+    EXPECT_EQ(cpu_limits().cpus, std::vector{first});
+  }).join();
+}
+
+TEST(Pool, ARefusedPinIsANoteNotAFailure) {
+  const CpuLimits limits = {{0, 1 << 16}};
+  const auto pool = Pool::make({.limits = limits}).value();
+  EXPECT_EQ(pool->n_workers(), 2);
+  EXPECT_THAT(pool->note(), HasSubstr("1 of 2 CPU threads could not be pinned"));
+}
+
+TEST(Pool, IdleWorkersPark) {
+  const auto pool = crowded_pool(4);
+  pool->run([](int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto cpu_seconds = [] {
+    rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](timeval t) {
+      return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  };
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(cpu_seconds() - before, 0.05);
+}
+
+TEST(PoolDeathTest, ANestedRunIsABug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        const auto pool = crowded_pool(2);
+        pool->run([&](int worker) {
+          if (worker == 0) pool->run([](int) {});
+        });
+      },
+      "one task at a time");
+}
+
+}  // namespace
+}  // namespace penstock
