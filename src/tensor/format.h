@@ -39,15 +39,15 @@ enum class Format : uint8_t {
               // scale_format
   kFp8Tensor,   // data E4M3 [rows, cols]; `scale`
   kFp8Channel,  // data E4M3 [rows, cols]; scales [rows] of scale_format
-  kGptq4,  // data I32 [cols/8, rows]; zeros I32 [groups, rows/8]; scales F16 [groups, rows]; maybe
-           // groups I32 [cols]
-  kAwq4,   // data I32 [cols, rows/8]; zeros I32 [groups, rows/8]; scales F16 [groups, rows]
+  kGptq4,  // data I32 [cols/8, rows]; zeros I32 [n_groups, rows/8]; scales F16 [n_groups, rows];
+           // maybe groups I32 [cols]; n_groups = ceil(cols/group_cols)
+  kAwq4,   // data I32 [cols, rows/8]; zeros I32 [n_groups, rows/8]; scales F16 [n_groups, rows]
 };
 inline constexpr int kFormatCount = static_cast<int>(Format::kAwq4) + 1;
 
 struct FormatInfo {
   std::string_view name;     // as users write it: "q4_0", "nvfp4", "fp8-block"
-  uint32_t group = 1;        // elements along a row that stand together: cols must be a multiple
+  uint32_t group = 1;        // columns that stand together: cols must be a multiple
   uint32_t group_bytes = 0;  // bytes of `data` for one such group of one row; 0 where a row is not
                              // contiguous (GPTQ, AWQ)
 };
@@ -67,8 +67,8 @@ struct MatrixView {
   std::span<const std::byte> data = {};
   std::span<const std::byte> scales = {};
   std::span<const std::byte> zeros = {};  // GPTQ, AWQ
-  std::span<const std::byte> groups =
-      {};  // GPTQ with act order: I32 [cols], the group of each column
+  // GPTQ with act order: I32 [cols], the group of each column, in [0, n_groups).
+  std::span<const std::byte> groups = {};
   ScaleFormat scale_format = ScaleFormat::kF32;
   uint32_t group_cols = 0;       // columns that share a scale: GPTQ, AWQ group; FP8 block width
   uint32_t block_rows = 0;       // FP8 block height
@@ -76,12 +76,18 @@ struct MatrixView {
   float scale = 1.0F;            // multiplies the whole matrix, once, after the sum
 };
 
-// Bytes of `data` of a rows x cols matrix; nullopt when cols is not a multiple of the group or the
-// count overflows.
+// Bytes of `data` of a rows x cols matrix; nullopt when the format cannot have this shape (cols no
+// multiple of the group; rows no multiple of 8 for GPTQ and AWQ; negative) or the count overflows.
 std::optional<size_t> data_bytes(Format format, int64_t rows, int64_t cols);
-// Bytes of `scales` for formats whose scales stand apart; 0 for the others.
+// Bytes of `scales` for formats whose scales stand apart; 0 for the others. The shape must be one
+// that data_bytes accepts, group_cols and block_rows not 0 where the format uses them.
 size_t scales_bytes(const MatrixView& matrix);
 // Bytes of one row of `data`; only for formats whose rows are contiguous.
 size_t row_bytes(Format format, int64_t cols);
+
+// True when the format can have this shape and every span is at least as long as it requires:
+// what a reader establishes before a matrix is decoded, and kernels take for granted. The values in
+// `groups` are the reader's to check too.
+bool is_whole(const MatrixView& matrix);
 
 }  // namespace penstock
