@@ -1,0 +1,118 @@
+// For tests: a LanguageModel without weights, whose logits depend on every token of the sequence as
+// its pages hold them, so that a wrong page, position or count shows as a wrong answer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/philox.h"
+#include "kernels/attention/attention.h"
+#include "model/language_model.h"
+
+namespace penstock {
+
+// Pseudo-random logits in [0, 8) that any change of the history changes.
+inline void hash_logits(std::span<const int32_t> history, std::span<float> logits) {
+  std::array<uint32_t, 4> state = {};
+  for (const int32_t token : history) {
+    state[0] ^= static_cast<uint32_t>(token);
+    state = philox4x32(state, {1, 2});
+  }
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const auto bits = philox4x32(state, {static_cast<uint32_t>(i), 3});
+    logits[i] = static_cast<float>(bits[0] >> 8) * 0x1p-21F;
+  }
+}
+
+struct FakeModelOptions {
+  int64_t vocab_size = 300;
+  int64_t context_length = 1'000'000;
+  int64_t n_pages = 64;
+  std::function<void(std::span<const int32_t> history, std::span<float> logits)> logits =
+      hash_logits;
+  // Called at the start of each step: may record, block, fail or throw.
+  std::function<Result<void>(std::span<const SequenceSlice> batch)> on_step = {};
+};
+
+class FakeModel : public LanguageModel {
+ public:
+  explicit FakeModel(FakeModelOptions options) : options_(std::move(options)) {
+    spec_.vocab_size = options_.vocab_size;
+    spec_.context_length = options_.context_length;
+    pages_.resize(static_cast<size_t>(options_.n_pages));
+    for (auto& page : pages_) page.fill(kNeverWritten);
+  }
+
+  const ModelSpec& spec() const override { return spec_; }
+  int64_t n_pages() const override { return options_.n_pages; }
+
+  Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override {
+    if (options_.on_step) PENSTOCK_TRY(options_.on_step(batch));
+    PENSTOCK_TRY(check_pages(batch));
+    const auto vocab_size = static_cast<size_t>(options_.vocab_size);
+    size_t row = 0;
+    for (const SequenceSlice& slice : batch) {
+      for (size_t i = 0; i < slice.tokens.size(); ++i) {
+        token_at(slice, slice.position + static_cast<int64_t>(i)) = slice.tokens[i];
+      }
+      if (slice.logits == LogitRows::kNone) continue;
+      options_.logits(history(slice), logits.subspan(row++ * vocab_size, vocab_size));
+    }
+    if (row * vocab_size != logits.size()) return fail(ErrorKind::kInternal, "wrong logits size");
+    return {};
+  }
+
+  void copy_page(PageId from, PageId to) override {
+    pages_[static_cast<size_t>(to)] = pages_[static_cast<size_t>(from)];
+  }
+
+ private:
+  using Page = std::array<int32_t, kPageTokens>;
+  static constexpr int32_t kNeverWritten = -7;
+
+  // Each page belongs to one sequence, and they cover what is written.
+  Result<void> check_pages(std::span<const SequenceSlice> batch) const {
+    std::set<PageId> seen;
+    for (const SequenceSlice& slice : batch) {
+      const auto end = static_cast<size_t>(slice.position) + slice.tokens.size();
+      if (slice.tokens.empty() || slice.pages.size() * kPageTokens < end ||
+          static_cast<int64_t>(end) > slice.planned_length) {
+        return fail(ErrorKind::kInternal, "{} pages for [{}, {}) of {} planned", slice.pages.size(),
+                    slice.position, end, slice.planned_length);
+      }
+      for (const PageId page : slice.pages) {
+        if (!seen.insert(page).second) {
+          return fail(ErrorKind::kInternal, "page {} is in the batch twice",
+                      static_cast<uint32_t>(page));
+        }
+      }
+    }
+    return {};
+  }
+
+  int32_t& token_at(const SequenceSlice& slice, int64_t position) {
+    const PageId page = slice.pages[static_cast<size_t>(position / kPageTokens)];
+    return pages_[static_cast<size_t>(page)][static_cast<size_t>(position % kPageTokens)];
+  }
+
+  std::vector<int32_t> history(const SequenceSlice& slice) {
+    std::vector<int32_t> tokens;
+    const int64_t end = slice.position + static_cast<int64_t>(slice.tokens.size());
+    for (int64_t position = 0; position < end; ++position) {
+      tokens.push_back(token_at(slice, position));
+    }
+    return tokens;
+  }
+
+  FakeModelOptions options_;
+  ModelSpec spec_;
+  std::vector<Page> pages_;
+};
+
+}  // namespace penstock
