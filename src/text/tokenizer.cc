@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "text/tokenizer_parts.h"
@@ -17,7 +18,7 @@ struct EncodeScratch {
   RegexScratch regex;
   BpeScratch bpe;
   std::vector<Section> sections, inner_sections;
-  std::string normalized;
+  std::string normalized, without_barriers;
   PieceList pieces;
 };
 
@@ -86,12 +87,27 @@ class Encoder {
   }
 
   Result<void> encode_ordinary(std::string_view text, bool at_start) {
+    if (!options_.barrier.empty()) {
+      text = without_barriers(text);
+      if (text.empty()) return {};
+    }
     PieceList& list = scratch_.pieces;
     list.text = text;
     PENSTOCK_TRY(parts_.pre_tokenizer.apply(at_start, scratch_.regex, list));
     for (const TextSpan piece : list.pieces)
       parts_.bpe.encode(piece.of(list.text), scratch_.bpe, ids_);
     return {};
+  }
+
+  std::string_view without_barriers(std::string_view text) {
+    std::string& kept = scratch_.without_barriers;
+    kept.clear();
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find(options_.barrier, at), text.size());
+      kept += text.substr(at, end - at);
+      at = end + options_.barrier.size();
+    }
+    return kept;
   }
 
   const TokenizerParts& parts_;
@@ -155,6 +171,13 @@ std::optional<int32_t> Tokenizer::token_id(std::string_view token) const {
 std::string_view Tokenizer::token_text(int32_t id) const { return parts_->tokens.text(id); }
 bool Tokenizer::is_special(int32_t id) const {
   return has_token(id) && parts_->special[static_cast<size_t>(id)];
+}
+std::vector<AddedTokenText> Tokenizer::added_tokens() const {
+  std::vector<AddedTokenText> texts;
+  for (const AddedTokenFinder* finder : {&parts_->added, &parts_->added_normalized}) {
+    for (const AddedToken& token : finder->tokens()) texts.push_back({token.text, token.special});
+  }
+  return texts;
 }
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }

@@ -22,6 +22,15 @@ struct EncodeOptions {
   // Whether text that spells a special token becomes it. False for what a user wrote: it can then
   // not fake a turn, and no special token but the unknown-text token can come out.
   bool parse_special = true;
+  // Taken out of the text once added tokens have been found, so that no text it stands in is one: a
+  // whole prompt can be encoded with only its writer's own tokens parsed. Empty: none.
+  std::string_view barrier = {};
+};
+
+// A text that is one token wherever it stands.
+struct AddedTokenText {
+  std::string_view text = {};
+  bool special = false;  // stands for no text of its own: <|im_end|>; others do: <tool_call>
 };
 
 // Immutable and thread-safe; copies share everything.
@@ -51,6 +60,8 @@ class Tokenizer {
   // As the vocabulary writes it (a byte-level space is U+0120); empty where there is no such token.
   std::string_view token_text(int32_t id) const;
   bool is_special(int32_t id) const;
+  // The views live as long as the tokenizer.
+  std::vector<AddedTokenText> added_tokens() const;
 
   // Where the file says: a GGUF's keys; of a tokenizer.json only bos, when the template starts with
   // one token.

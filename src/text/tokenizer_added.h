@@ -33,6 +33,8 @@ class AddedTokenFinder {
   AddedTokenFinder() = default;
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
+  const std::vector<AddedToken>& tokens() const { return tokens_; }
+
   // Appends the sections of `text`, in order, without empty ones. With `parse_special` false, texts
   // of special tokens are ordinary text.
   void cut(std::string_view text, bool parse_special, std::vector<Section>& sections) const;
