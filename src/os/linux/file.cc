@@ -1,0 +1,80 @@
+#include "os/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/units.h"
+
+namespace penstock {
+namespace {
+
+// Linux moves at most this much in one call, whatever is asked.
+constexpr size_t kMaxRead = 0x7ffff000;
+
+}  // namespace
+
+Result<File> File::open(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a pipe returns at once, to be refused below; for regular files it means
+  // nothing.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return std::unexpected(Error::from_errno(errno, "open", path));
+  File file(fd, 0, path);
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return std::unexpected(Error::from_errno(errno, "examine", path));
+  if (!S_ISREG(status.st_mode)) {
+    return fail(ErrorKind::kInvalidArgument, "{} is {}, expected a file", path.string(),
+                S_ISDIR(status.st_mode) ? "a folder" : "no regular file");
+  }
+  file.size_ = static_cast<uint64_t>(status.st_size);
+  return file;
+}
+
+File::~File() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<void> File::read_exact(uint64_t offset, std::span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const size_t wanted = std::min(out.size() - done, kMaxRead);
+    const ssize_t got = ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::unexpected(Error::from_errno(errno, "read", path_));
+    if (got == 0) {
+      return fail(ErrorKind::kIo, "{} is too short: wanted {} bytes from offset {}, got {}",
+                  path_.string(), out.size(), offset, done);
+    }
+    done += static_cast<size_t>(got);
+  }
+  return {};
+}
+
+Result<Mapping> Mapping::open(const std::filesystem::path& path) {
+  PENSTOCK_ASSIGN(const File file, File::open(path));
+  if (file.size() == 0) return Mapping({});  // mmap refuses an empty range
+  void* const base = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.fd_, 0);
+  if (base == MAP_FAILED) return std::unexpected(Error::from_errno(errno, "map", path));
+  return Mapping({static_cast<const std::byte*>(base), file.size()});
+}
+
+Mapping::~Mapping() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+Result<std::string> read_whole_file(const std::filesystem::path& path, uint64_t max_bytes) {
+  PENSTOCK_ASSIGN(const File file, File::open(path));
+  if (file.size() > max_bytes) {
+    return fail(ErrorKind::kInvalidData, "{} has {}, expected at most {}", path.string(),
+                format_bytes(file.size()), format_bytes(max_bytes));
+  }
+  std::string text(file.size(), '\0');
+  PENSTOCK_TRY(file.read_exact(0, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+}  // namespace penstock
