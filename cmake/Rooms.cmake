@@ -8,6 +8,10 @@
 # with external linkage could be merged into code that runs everywhere).
 
 set(PENSTOCK_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 sees overlaps inside std::string that are not there (gcc.gnu.org/PR105651), and only when optimising.
+  list(APPEND PENSTOCK_WARNINGS -Wno-restrict)
+endif()
 set(PENSTOCK_AVX2_FLAGS -mavx2 -mfma -mf16c)
 set(PENSTOCK_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
 
