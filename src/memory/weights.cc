@@ -1,0 +1,151 @@
+#include "memory/weights.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/units.h"
+#include "tensor/codec.h"
+
+namespace penstock {
+namespace {
+
+constexpr size_t kReadBytes =
+    16 * kMiB;  // of one read call: often enough for progress, long enough for any disk
+
+struct Run {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// The parts of each file that hold weights, neighbours merged, in order.
+std::map<uint32_t, std::vector<Run>> used_runs(const TensorTable& tensors) {
+  std::map<uint32_t, std::vector<Run>> runs;
+  for (const auto& [name, tensor] : tensors) {
+    for (const Extent& extent : {tensor.data, tensor.scales, tensor.zeros, tensor.groups}) {
+      if (extent.bytes > 0)
+        runs[extent.file].push_back({extent.offset, extent.offset + extent.bytes});
+    }
+  }
+  for (auto& [file, of_file] : runs) {
+    std::ranges::sort(of_file, {}, &Run::begin);
+    std::vector<Run> merged;
+    for (const Run& run : of_file) {
+      if (!merged.empty() && run.begin <= merged.back().end) {
+        merged.back().end = std::max(merged.back().end, run.end);
+      } else {
+        merged.push_back(run);
+      }
+    }
+    of_file = std::move(merged);
+  }
+  return runs;
+}
+
+uint64_t total_bytes(const std::map<uint32_t, std::vector<Run>>& runs) {
+  uint64_t bytes = 0;
+  for (const auto& [file, of_file] : runs) {
+    for (const Run& run : of_file) bytes += run.end - run.begin;
+  }
+  return bytes;
+}
+
+LoadMode resolve(LoadMode mode, uint64_t weight_bytes) {
+  if (mode != LoadMode::kAuto) return mode;
+  return weight_bytes + weight_bytes / 4 < available_memory_bytes() ? LoadMode::kRead
+                                                                    : LoadMode::kMap;
+}
+
+}  // namespace
+
+Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, LoadMode mode,
+                                      const ProgressFn& progress) {
+  WeightStore store;
+  store.tensors_ = checkpoint.tensors;
+  store.bytes_ = total_bytes(used_runs(store.tensors_));
+  store.mode_ = resolve(mode, store.bytes_);
+  PENSTOCK_TRY(store.mode_ == LoadMode::kRead ? store.read_files(checkpoint, progress)
+                                              : store.map_files(checkpoint));
+  return store;
+}
+
+Result<void> WeightStore::map_files(const Checkpoint& checkpoint) {
+  const auto runs = used_runs(tensors_);
+  files_.resize(checkpoint.files.size());
+  for (const auto& [index, of_file] : runs) {
+    const auto& path = checkpoint.files[index];
+    PENSTOCK_ASSIGN(auto mapping, Mapping::open(path));
+    // Opened earlier and checked then; a file that shrank since would be a SIGBUS in the middle of an answer.
+    if (mapping.bytes().size() < of_file.back().end) {
+      return fail(ErrorKind::kInvalidData, "{} has {} bytes, but its tensors end at {}: it changed while loading",
+                  path.string(), mapping.bytes().size(), of_file.back().end);
+    }
+    files_[index] = mapping.bytes();
+    mappings_.push_back(std::move(mapping));
+  }
+  return {};
+}
+
+// Each file gets an address range of its own size, of which only the runs that hold weights are
+// ever touched.
+Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const ProgressFn& progress) {
+  const auto runs = used_runs(tensors_);
+  uint64_t done = 0;
+  files_.resize(checkpoint.files.size());
+  for (const auto& [index, of_file] : runs) {
+    PENSTOCK_ASSIGN(const File file, File::open(checkpoint.files[index]));
+    PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(of_file.back().end, OsPages::kHuge));
+    for (const Run& run : of_file) {
+      for (uint64_t at = run.begin; at < run.end;) {
+        const uint64_t n = std::min<uint64_t>(kReadBytes, run.end - at);
+        PENSTOCK_TRY(file.read_exact(at, memory.bytes().subspan(at, n)));
+        at += n;
+        done += n;
+        if (progress) progress({.stage = "reading weights", .done = done, .total = bytes_});
+      }
+    }
+    files_[index] = memory.bytes();
+    memory_.push_back(std::move(memory));
+  }
+  return {};
+}
+
+std::span<const std::byte> WeightStore::view(const Extent& extent) const {
+  return extent.bytes == 0 ? std::span<const std::byte>{}
+                           : files_[extent.file].subspan(extent.offset, extent.bytes);
+}
+
+bool WeightStore::contains(std::string_view name) const { return tensors_.contains(name); }
+
+Result<MatrixView> WeightStore::matrix(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    return fail(ErrorKind::kNotFound, "the checkpoint has no tensor \"{}\"", name);
+  const StoredTensor& tensor = found->second;
+  return MatrixView{.format = tensor.format,
+                    .rows = tensor.rows,
+                    .cols = tensor.cols,
+                    .data = view(tensor.data),
+                    .scales = view(tensor.scales),
+                    .zeros = view(tensor.zeros),
+                    .groups = view(tensor.groups),
+                    .scale_format = tensor.scale_format,
+                    .group_cols = tensor.group_cols,
+                    .block_rows = tensor.block_rows,
+                    .zeros_minus_one = tensor.zeros_minus_one,
+                    .scale = tensor.scale};
+}
+
+Result<std::vector<float>> WeightStore::vector(std::string_view name, int64_t size) const {
+  PENSTOCK_ASSIGN(const MatrixView stored, matrix(name));
+  if (stored.rows != 1 || stored.cols != size) {
+    return fail(ErrorKind::kInvalidData,
+                "tensor \"{}\" has shape [{}, {}], expected a vector of {}", name, stored.rows,
+                stored.cols, size);
+  }
+  std::vector<float> values(static_cast<size_t>(size));
+  decode_row(stored, 0, values);
+  return values;
+}
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+// Brings a checkpoint's tensors into memory, in their stored format, and hands out views of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "os/file.h"
+#include "os/memory.h"
+#include "tensor/format.h"
+
+namespace penstock {
+
+enum class LoadMode : uint8_t {
+  kAuto,  // kRead where the weights fit available RAM with a quarter to spare, else kMap
+  kRead,  // read into anonymous memory in huge OS pages: fastest to compute from
+  kMap,   // map the files: the page cache is the memory, and it can be given back
+};
+
+// Immutable once loaded, so thread-safe. Views live as long as the store. Peak memory is the
+// weights, plus nothing but kStagingBytes: reads go straight to where the bytes stay.
+class WeightStore {
+ public:
+  static constexpr size_t kStagingBytes = 0;
+
+  static Result<WeightStore> load(const Checkpoint& checkpoint, LoadMode mode,
+                                  const ProgressFn& progress);
+
+  // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one is an error
+  // that names it.
+  Result<MatrixView> matrix(std::string_view name) const;
+  bool contains(std::string_view name) const;
+  // A one-row tensor of `size` numbers, widened to float32.
+  Result<std::vector<float>> vector(std::string_view name, int64_t size) const;
+
+  LoadMode mode() const { return mode_; }
+  uint64_t bytes() const { return bytes_; }  // of weights in memory
+
+ private:
+  WeightStore() = default;
+  Result<void> map_files(const Checkpoint& checkpoint);
+  Result<void> read_files(const Checkpoint& checkpoint, const ProgressFn& progress);
+  std::span<const std::byte> view(const Extent& extent) const;
+
+  LoadMode mode_ = LoadMode::kMap;
+  uint64_t bytes_ = 0;
+  TensorTable tensors_;
+  std::vector<std::span<const std::byte>> files_;  // each file's bytes, whether mapped or read
+  std::vector<Mapping> mappings_;
+  std::vector<AnonymousMemory> memory_;
+};
+
+}  // namespace penstock
