@@ -1,0 +1,174 @@
+#include "model/blocks/attention_block.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "kernels/attention/attention.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "kernels/rope/rope.h"
+
+namespace penstock {
+namespace {
+
+// Tokens of one sequence that share a pass over its keys and values.
+constexpr int64_t kTokensPerTask = 32;
+
+// Keys and values of one slice's pages, as the kernel takes them.
+struct PagePointers {
+  std::vector<const float*> keys, values;
+};
+
+std::vector<PagePointers> page_pointers(const StepTokens& step, const KvStore& kv, int layer) {
+  std::vector<PagePointers> all;
+  for (const SequenceSlice& slice : step.slices()) {
+    const int64_t end = slice.position + static_cast<int64_t>(slice.tokens.size());
+    const auto n_pages = static_cast<size_t>((end + kPageTokens - 1) / kPageTokens);
+    PagePointers& pages = all.emplace_back();
+    for (const PageId page : slice.pages.first(n_pages)) {
+      pages.keys.push_back(kv.keys(layer, page));
+      pages.values.push_back(kv.values(layer, page));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<AttentionBlock> AttentionBlock::load(const ModelSpec& spec, const AttentionPart& part,
+                                            const WeightStore& weights, std::string_view prefix) {
+  const auto name = [&](std::string_view tensor) { return fmt::format("{}{}", prefix, tensor); };
+  AttentionBlock block;
+  block.part_ = part;
+  block.n_heads_ = spec.n_heads;
+  block.n_kv_heads_ = spec.n_kv_heads;
+  block.head_dim_ = spec.head_dim;
+  block.rms_eps_ = static_cast<float>(spec.rms_eps);
+  block.pairs_ = spec.rope.pairs;
+  PENSTOCK_ASSIGN(block.wq_, weights.matrix(name("q")));
+  PENSTOCK_ASSIGN(block.wk_, weights.matrix(name("k")));
+  PENSTOCK_ASSIGN(block.wv_, weights.matrix(name("v")));
+  PENSTOCK_ASSIGN(block.wo_, weights.matrix(name("o")));
+  if (part.qkv_bias) {
+    PENSTOCK_ASSIGN(block.q_bias_, weights.vector(name("q_bias"), block.wq_.rows));
+    PENSTOCK_ASSIGN(block.k_bias_, weights.vector(name("k_bias"), block.wk_.rows));
+    PENSTOCK_ASSIGN(block.v_bias_, weights.vector(name("v_bias"), block.wv_.rows));
+  }
+  if (part.o_bias) {
+    PENSTOCK_ASSIGN(block.o_bias_, weights.vector(name("o_bias"), block.wo_.rows));
+  }
+  if (part.qk_norm) {
+    PENSTOCK_ASSIGN(block.q_norm_, weights.vector(name("q_norm"), spec.head_dim));
+    PENSTOCK_ASSIGN(block.k_norm_, weights.vector(name("k_norm"), spec.head_dim));
+  }
+  return block;
+}
+
+void AttentionBlock::forward(const Compute& compute, const StepTokens& step, const KvStore& kv,
+                             int layer, Rows<const float> h, Rows<float> y) {
+  project(compute, h);
+  rotate_and_store(compute, step, kv, layer);
+  attend(compute, step, kv, layer);
+  const MatmulJob output = {
+      &wo_, dense_rows<const float>(heads_out_.data(), step.n_tokens(), wo_.cols), y};
+  run_matmuls(compute, std::span(&output, 1));
+  if (part_.o_bias)
+    for_each_row(compute, y.n_rows, [&](Range range) { add_bias(o_bias_, y, range); });
+}
+
+void AttentionBlock::project(const Compute& compute, Rows<const float> h) {
+  q_.resize(static_cast<size_t>(h.n_rows * wq_.rows));
+  k_.resize(static_cast<size_t>(h.n_rows * wk_.rows));
+  v_.resize(static_cast<size_t>(h.n_rows * wv_.rows));
+  const std::array jobs = {MatmulJob{&wq_, h, dense_rows(q_.data(), h.n_rows, wq_.rows)},
+                           MatmulJob{&wk_, h, dense_rows(k_.data(), h.n_rows, wk_.rows)},
+                           MatmulJob{&wv_, h, dense_rows(v_.data(), h.n_rows, wv_.rows)}};
+  run_matmuls(compute, jobs);
+}
+
+void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& step,
+                                      const KvStore& kv, int layer) {
+  const int64_t n_tokens = step.n_tokens();
+  const auto q = dense_rows(q_.data(), n_tokens, wq_.rows);
+  const auto k = dense_rows(k_.data(), n_tokens, wk_.rows);
+  const auto v = dense_rows(v_.data(), n_tokens, wv_.rows);
+  const size_t head_bytes = static_cast<size_t>(head_dim_) * sizeof(float);
+  for_each_row(compute, n_tokens, [&](Range range) {
+    add_bias(q_bias_, q, range);
+    add_bias(k_bias_, k, range);
+    add_bias(v_bias_, v, range);
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      const auto q_heads = dense_rows(q.row(t), n_heads_, head_dim_);
+      const auto k_heads = dense_rows(k.row(t), n_kv_heads_, head_dim_);
+      if (part_.qk_norm) {
+        rms_norm_exact(compute.isa, q_heads, q_norm_, rms_eps_, q_heads);
+        rms_norm_exact(compute.isa, k_heads, k_norm_, rms_eps_, k_heads);
+      }
+      rope_rotate(pairs_, step.cos(t), step.sin(t), q_heads);
+      rope_rotate(pairs_, step.cos(t), step.sin(t), k_heads);
+
+      const int64_t position = step.position(t);
+      const PageId page = step.slice_of(t).pages[static_cast<size_t>(position / kPageTokens)];
+      for (int64_t head = 0; head < n_kv_heads_; ++head) {
+        const int64_t offset = (head * kPageTokens + position % kPageTokens) * head_dim_;
+        std::memcpy(kv.keys(layer, page) + offset, k_heads.row(head), head_bytes);
+        std::memcpy(kv.values(layer, page) + offset, v.row(t) + head * head_dim_, head_bytes);
+      }
+    }
+  });
+}
+
+void AttentionBlock::attend(const Compute& compute, const StepTokens& step, const KvStore& kv,
+                            int layer) {
+  const AttentionShape shape = {
+      .n_heads = n_heads_,
+      .n_kv_heads = n_kv_heads_,
+      .head_dim = head_dim_,
+      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim_))),
+      .window = part_.window};
+  struct Task {
+    size_t slice;
+    Range tokens;  // within the slice
+    int kv_head;
+  };
+  std::vector<Task> tasks;
+  size_t scratch_floats = 0;
+  for (size_t s = 0; s < step.slices().size(); ++s) {
+    const SequenceSlice& slice = step.slices()[s];
+    const auto n_tokens = static_cast<int64_t>(slice.tokens.size());
+    scratch_floats =
+        std::max(scratch_floats, attention_scratch_floats(shape, std::min(n_tokens, kTokensPerTask),
+                                                          slice.position + n_tokens));
+    // Longest first: later tokens see more keys, and a worker that ends with a short task waits
+    // less.
+    for (int64_t end = n_tokens; end > 0; end -= kTokensPerTask) {
+      for (int head = 0; head < n_kv_heads_; ++head) {
+        tasks.push_back({s, {std::max<int64_t>(0, end - kTokensPerTask), end}, head});
+      }
+    }
+  }
+  scratch_.resize(static_cast<size_t>(compute.pool->n_workers()));
+  for (auto& scratch : scratch_) scratch.resize(std::max(scratch.size(), scratch_floats));
+
+  heads_out_.resize(q_.size());
+  const auto pages = page_pointers(step, kv, layer);
+  const int group = n_heads_ / n_kv_heads_;
+  compute.pool->parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](Range range, int worker) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const Task& task = tasks[static_cast<size_t>(i)];
+      const int64_t first_row = step.first_row(task.slice) + task.tokens.begin;
+      const auto rows = [&](float* base) {
+        return dense_rows(base + first_row * wq_.rows, task.tokens.size(), wq_.rows);
+      };
+      const Range heads = {int64_t{task.kv_head} * group, int64_t{task.kv_head + 1} * group};
+      attention_exact(compute.isa, shape, heads, rows(q_.data()),
+                      step.slices()[task.slice].position + task.tokens.begin,
+                      {pages[task.slice].keys, pages[task.slice].values}, /*sinks=*/{},
+                      scratch_[static_cast<size_t>(worker)], rows(heads_out_.data()));
+    }
+  });
+}
+
+}  // namespace penstock

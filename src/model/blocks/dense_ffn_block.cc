@@ -1,0 +1,49 @@
+#include "model/blocks/dense_ffn_block.h"
+
+#include <array>
+
+#include "kernels/swiglu/swiglu.h"
+
+namespace penstock {
+namespace {
+
+Rows<float> part_of(Rows<float> rows, Range range) {
+  return {rows.row(range.begin), range.size(), rows.cols, rows.stride};
+}
+
+}  // namespace
+
+Result<DenseFfnBlock> DenseFfnBlock::load(const DensePart& part, const WeightStore& weights,
+                                          std::string_view prefix) {
+  const auto name = [&](std::string_view tensor) { return fmt::format("{}{}", prefix, tensor); };
+  DenseFfnBlock block;
+  PENSTOCK_ASSIGN(block.gate_, weights.matrix(name("gate")));
+  PENSTOCK_ASSIGN(block.up_, weights.matrix(name("up")));
+  PENSTOCK_ASSIGN(block.down_, weights.matrix(name("down")));
+  if (part.bias) {
+    PENSTOCK_ASSIGN(block.gate_bias_, weights.vector(name("gate_bias"), block.gate_.rows));
+    PENSTOCK_ASSIGN(block.up_bias_, weights.vector(name("up_bias"), block.up_.rows));
+    PENSTOCK_ASSIGN(block.down_bias_, weights.vector(name("down_bias"), block.down_.rows));
+  }
+  return block;
+}
+
+void DenseFfnBlock::forward(const Compute& compute, Rows<const float> h, Rows<float> y) {
+  gate_out_.resize(static_cast<size_t>(h.n_rows * gate_.rows));
+  up_out_.resize(gate_out_.size());
+  const auto gate = dense_rows(gate_out_.data(), h.n_rows, gate_.rows);
+  const auto up = dense_rows(up_out_.data(), h.n_rows, up_.rows);
+  const std::array inputs = {MatmulJob{&gate_, h, gate}, MatmulJob{&up_, h, up}};
+  run_matmuls(compute, inputs);
+  for_each_row(compute, h.n_rows, [&](Range range) {
+    add_bias(gate_bias_, gate, range);
+    add_bias(up_bias_, up, range);
+    swiglu_exact(compute.isa, part_of(gate, range), part_of(up, range), part_of(gate, range));
+  });
+  const MatmulJob output = {&down_, gate, y};
+  run_matmuls(compute, std::span(&output, 1));
+  if (!down_bias_.empty())
+    for_each_row(compute, y.n_rows, [&](Range range) { add_bias(down_bias_, y, range); });
+}
+
+}  // namespace penstock

@@ -1,0 +1,133 @@
+#include "model/blocks/moe_block.h"
+
+#include <cstring>
+
+#include "kernels/swiglu/swiglu.h"
+
+namespace penstock {
+
+Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
+                                const WeightStore& weights, std::string_view prefix) {
+  const auto name = [&](std::string_view tensor) { return fmt::format("{}{}", prefix, tensor); };
+  MoeBlock block;
+  block.part_ = part;
+  PENSTOCK_ASSIGN(block.router_, weights.matrix(name("router")));
+  if (part.router.has_bias) {
+    PENSTOCK_ASSIGN(block.router_bias_, weights.vector(name("router_bias"), part.n_experts));
+  }
+  for (int e = 0; e < part.n_experts; ++e) {
+    Expert& expert = block.experts_.emplace_back();
+    PENSTOCK_ASSIGN(expert.gate, weights.matrix(fmt::format("{}experts.{}.gate", prefix, e)));
+    PENSTOCK_ASSIGN(expert.up, weights.matrix(fmt::format("{}experts.{}.up", prefix, e)));
+    PENSTOCK_ASSIGN(expert.down, weights.matrix(fmt::format("{}experts.{}.down", prefix, e)));
+  }
+  if (part.shared_dim > 0) {
+    const DensePart shared = {.dim = part.shared_dim, .bias = spec.mlp_bias};
+    PENSTOCK_ASSIGN(block.shared_, DenseFfnBlock::load(shared, weights, name("shared.")));
+  }
+  return block;
+}
+
+void MoeBlock::forward(const Compute& compute, Rows<const float> h, Rows<float> y) {
+  choose(compute, h);
+  const std::vector<Group> groups = group_by_expert(h.n_rows);
+  gather(compute, h);
+  run_experts(compute, groups);
+  combine(compute, y);
+  if (shared_) {
+    shared_out_.resize(static_cast<size_t>(y.n_rows * y.cols));
+    const auto shared = dense_rows(shared_out_.data(), y.n_rows, y.cols);
+    shared_->forward(compute, h, shared);
+    add_rows(compute, shared, y);
+  }
+}
+
+void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
+  logits_.resize(static_cast<size_t>(h.n_rows * part_.n_experts));
+  choices_.resize(static_cast<size_t>(h.n_rows * part_.top_k));
+  const auto logits = dense_rows(logits_.data(), h.n_rows, part_.n_experts);
+  const MatmulJob job = {&router_, h, logits};
+  run_matmuls(compute, std::span(&job, 1));
+  for_each_row(compute, h.n_rows, [&](Range range) {
+    const auto top_k = static_cast<size_t>(part_.top_k);
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      route(part_.router, {logits.row(t), static_cast<size_t>(part_.n_experts)}, router_bias_,
+            std::span(choices_).subspan(static_cast<size_t>(t) * top_k, top_k));
+    }
+  });
+}
+
+// A counting sort of the assignments by expert, tokens in order within each.
+std::vector<MoeBlock::Group> MoeBlock::group_by_expert(int64_t n_tokens) {
+  std::vector<int64_t> next(experts_.size() + 1, 0);
+  for (const ExpertChoice& choice : choices_) ++next[static_cast<size_t>(choice.expert) + 1];
+  std::vector<Group> groups;
+  for (size_t e = 0; e < experts_.size(); ++e) {
+    if (next[e + 1] > 0) groups.push_back({&experts_[e], {next[e], next[e] + next[e + 1]}});
+    next[e + 1] += next[e];
+  }
+  row_of_.resize(static_cast<size_t>(n_tokens * part_.top_k));
+  for (size_t i = 0; i < choices_.size(); ++i)
+    row_of_[i] = next[static_cast<size_t>(choices_[i].expert)]++;
+  return groups;
+}
+
+void MoeBlock::gather(const Compute& compute, Rows<const float> h) {
+  inputs_.resize(row_of_.size() * static_cast<size_t>(h.cols));
+  const auto inputs = dense_rows(inputs_.data(), static_cast<int64_t>(row_of_.size()), h.cols);
+  for_each_row(compute, inputs.n_rows, [&](Range range) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      std::memcpy(inputs.row(row_of_[static_cast<size_t>(i)]), h.row(i / part_.top_k),
+                  static_cast<size_t>(h.cols) * sizeof(float));
+    }
+  });
+}
+
+void MoeBlock::run_experts(const Compute& compute, std::span<const Group> groups) {
+  const auto n_rows = static_cast<int64_t>(row_of_.size());
+  const int64_t hidden = experts_[0].gate.cols;
+  gate_out_.resize(static_cast<size_t>(n_rows * part_.expert_dim));
+  up_out_.resize(gate_out_.size());
+  outputs_.resize(inputs_.size());
+  const auto rows = [](AlignedVector<float>& buffer, Range range, int64_t cols) {
+    return dense_rows(buffer.data() + range.begin * cols, range.size(), cols);
+  };
+
+  std::vector<MatmulJob> jobs;
+  for (const Group& group : groups) {
+    const auto input = rows(inputs_, group.rows, hidden);
+    jobs.push_back({&group.expert->gate, input, rows(gate_out_, group.rows, part_.expert_dim)});
+    jobs.push_back({&group.expert->up, input, rows(up_out_, group.rows, part_.expert_dim)});
+  }
+  run_matmuls(compute, jobs);
+
+  for_each_row(compute, n_rows, [&](Range range) {
+    const auto gate = rows(gate_out_, range, part_.expert_dim);
+    swiglu_exact(compute.isa, gate, rows(up_out_, range, part_.expert_dim), gate);
+  });
+
+  jobs.clear();
+  for (const Group& group : groups) {
+    jobs.push_back({&group.expert->down, rows(gate_out_, group.rows, part_.expert_dim),
+                    rows(outputs_, group.rows, hidden)});
+  }
+  run_matmuls(compute, jobs);
+}
+
+void MoeBlock::combine(const Compute& compute, Rows<float> y) const {
+  const auto outputs = dense_rows(outputs_.data(), static_cast<int64_t>(row_of_.size()), y.cols);
+  for_each_row(compute, y.n_rows, [&](Range range) {
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      float* const sum = y.row(t);
+      std::memset(sum, 0, static_cast<size_t>(y.cols) * sizeof(float));
+      for (int64_t choice = 0; choice < part_.top_k; ++choice) {
+        const auto i = static_cast<size_t>(t * part_.top_k + choice);
+        const float weight = choices_[i].weight;
+        const float* const output = outputs.row(row_of_[i]);
+        for (int64_t d = 0; d < y.cols; ++d) sum[d] += weight * output[d];
+      }
+    }
+  });
+}
+
+}  // namespace penstock

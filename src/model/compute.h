@@ -1,0 +1,42 @@
+// The CPU as the blocks see it: a pool and an isa, and the few ways in which blocks share work
+// among the workers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/function_ref.h"
+#include "cpu/isa.h"
+#include "cpu/pool.h"
+#include "tensor/format.h"
+#include "tensor/rows.h"
+
+namespace penstock {
+
+struct Compute {
+  Pool* pool = nullptr;
+  Isa isa = Isa::kScalar;
+};
+
+// y = W x for all of x's rows.
+struct MatmulJob {
+  const MatrixView* w = nullptr;
+  Rows<const float> x = {};
+  Rows<float> y = {};
+};
+
+// Runs the jobs as one parallel region: their weight rows, end to end, are cut into chunks that
+// workers take.
+void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs);
+
+// Calls body for ranges that cover [0, n_rows): on this thread when there are too few rows to be
+// worth waking workers.
+void for_each_row(const Compute& compute, int64_t n_rows, FunctionRef<void(Range)> body);
+
+// to[t] += from[t], row by row.
+void add_rows(const Compute& compute, Rows<const float> from, Rows<float> to);
+
+// rows[t] += bias, for t in range; nothing when bias is empty.
+void add_bias(std::span<const float> bias, Rows<float> rows, Range range);
+
+}  // namespace penstock

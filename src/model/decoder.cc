@@ -1,0 +1,155 @@
+#include "model/decoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/attention/attention.h"
+#include "kernels/rms_norm/rms_norm.h"
+#include "model/decoder_spec.h"
+#include "tensor/codec.h"
+
+namespace penstock {
+namespace {
+
+int64_t logit_rows(const SequenceSlice& slice) {
+  switch (slice.logits) {
+    case LogitRows::kNone:
+      return 0;
+    case LogitRows::kLast:
+      return 1;
+    case LogitRows::kAll:
+      return static_cast<int64_t>(slice.tokens.size());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Decoder::Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool,
+                 Isa isa)
+    : spec_(std::move(spec)),
+      weights_(std::move(weights)),
+      kv_(std::move(kv)),
+      pool_(std::move(pool)),
+      compute_{pool_.get(), isa} {}
+
+Result<std::unique_ptr<Decoder>> Decoder::make(const ModelSpec& spec, WeightStore weights,
+                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa) {
+  std::unique_ptr<Decoder> decoder(
+      new Decoder(spec, std::move(weights), std::move(kv), std::move(pool), isa));
+  PENSTOCK_TRY(decoder->load_layers());
+  return decoder;
+}
+
+Result<void> Decoder::load_layers() {
+  PENSTOCK_ASSIGN(embedding_, weights_.matrix("embed"));
+  PENSTOCK_ASSIGN(head_,
+                  spec_.tied_head ? Result<MatrixView>(embedding_) : weights_.matrix("head"));
+  PENSTOCK_ASSIGN(final_norm_, weights_.vector("final_norm", spec_.hidden_dim));
+  PENSTOCK_ASSIGN(const DecoderParts parts, compose(spec_));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    PENSTOCK_ASSIGN(Layer layer, load_layer(parts[i], static_cast<int>(i)));
+    layers_.push_back(std::move(layer));
+  }
+  return {};
+}
+
+Result<Decoder::Layer> Decoder::load_layer(const LayerParts& parts, int index) const {
+  const std::string prefix = fmt::format("layers.{}.", index);
+  Layer layer;
+  PENSTOCK_ASSIGN(layer.attention_norm, weights_.vector(prefix + "attn_norm", spec_.hidden_dim));
+  PENSTOCK_ASSIGN(layer.ffn_norm, weights_.vector(prefix + "ffn_norm", spec_.hidden_dim));
+  PENSTOCK_ASSIGN(layer.attention, AttentionBlock::load(spec_, parts.attention, weights_, prefix));
+  if (const auto* moe = std::get_if<MoePart>(&parts.ffn)) {
+    PENSTOCK_ASSIGN(layer.ffn, MoeBlock::load(spec_, *moe, weights_, prefix));
+  } else {
+    PENSTOCK_ASSIGN(layer.ffn,
+                    DenseFfnBlock::load(std::get<DensePart>(parts.ffn), weights_, prefix));
+  }
+  return layer;
+}
+
+Result<void> Decoder::check(std::span<const SequenceSlice> batch, size_t n_logits) const {
+  int64_t n_rows = 0;
+  for (const SequenceSlice& slice : batch) {
+    n_rows += logit_rows(slice);
+    for (const int32_t token : slice.tokens) {
+      if (token >= 0 && token < spec_.vocab_size) continue;
+      return fail(ErrorKind::kInvalidArgument, "token id {} is outside the vocabulary of {} tokens",
+                  token, spec_.vocab_size);
+    }
+    const int64_t end = slice.position + static_cast<int64_t>(slice.tokens.size());
+    PENSTOCK_CHECK(static_cast<int64_t>(slice.pages.size()) * kPageTokens >= end,
+                   "a slice without enough KV pages");
+  }
+  PENSTOCK_CHECK(n_logits == static_cast<size_t>(n_rows * spec_.vocab_size),
+                 "logits of the wrong size");
+  return {};
+}
+
+Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float> logits) {
+  PENSTOCK_TRY(check(batch, logits.size()));
+  const StepTokens step(compute_, spec_, batch);
+  if (step.n_tokens() == 0) return {};
+  const auto n_floats = static_cast<size_t>(step.n_tokens() * spec_.hidden_dim);
+  for (auto* buffer : {&x_, &h_, &y_}) buffer->resize(n_floats);
+
+  const auto x = dense_rows(x_.data(), step.n_tokens(), spec_.hidden_dim);
+  embed(step, x);
+  for (int i = 0; i < spec_.n_layers(); ++i) run_layer(step, i, x);
+  write_logits(step, x, logits);
+  return {};
+}
+
+void Decoder::embed(const StepTokens& step, Rows<float> x) const {
+  for_each_row(compute_, x.n_rows, [&](Range range) {
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      const SequenceSlice& slice = step.slice_of(t);
+      const int32_t token = slice.tokens[static_cast<size_t>(step.position(t) - slice.position)];
+      decode_row(embedding_, token, {x.row(t), static_cast<size_t>(x.cols)});
+    }
+  });
+}
+
+void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
+  Layer& layer = layers_[static_cast<size_t>(index)];
+  const auto h = dense_rows(h_.data(), x.n_rows, x.cols);
+  const auto y = dense_rows(y_.data(), x.n_rows, x.cols);
+  normalise(x, layer.attention_norm, h);
+  layer.attention.forward(compute_, step, kv_, index, h, y);
+  add_rows(compute_, y, x);
+  normalise(x, layer.ffn_norm, h);
+  std::visit([&](auto& ffn) { ffn.forward(compute_, h, y); }, layer.ffn);
+  add_rows(compute_, y, x);
+}
+
+void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits) {
+  // The wanted rows move together, to the front of h.
+  int64_t n_rows = 0;
+  for (size_t s = 0; s < step.slices().size(); ++s) {
+    const SequenceSlice& slice = step.slices()[s];
+    const int64_t wanted = logit_rows(slice);
+    const int64_t end = step.first_row(s) + static_cast<int64_t>(slice.tokens.size());
+    for (int64_t row = end - wanted; row < end; ++row) {
+      std::memcpy(h_.data() + n_rows++ * x.cols, x.row(row),
+                  static_cast<size_t>(x.cols) * sizeof(float));
+    }
+  }
+  if (n_rows == 0) return;
+  const auto h = dense_rows(h_.data(), n_rows, x.cols);
+  normalise(h, final_norm_, h);
+  const MatmulJob job = {&head_, h, dense_rows(logits.data(), n_rows, spec_.vocab_size)};
+  run_matmuls(compute_, std::span(&job, 1));
+}
+
+void Decoder::normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const {
+  for_each_row(compute_, x.n_rows, [&](Range range) {
+    const Rows<const float> from = {x.row(range.begin), range.size(), x.cols, x.stride};
+    const Rows<float> to = {y.row(range.begin), range.size(), y.cols, y.stride};
+    rms_norm_exact(compute_.isa, from, weight, static_cast<float>(spec_.rms_eps), to);
+  });
+}
+
+}  // namespace penstock

@@ -1,0 +1,59 @@
+// The decoder-only transformer on the CPU, in the exact class: runs whatever parts its family
+// composed.
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "base/aligned.h"
+#include "cpu/pool.h"
+#include "memory/kv_store.h"
+#include "memory/weights.h"
+#include "model/blocks/attention_block.h"
+#include "model/blocks/dense_ffn_block.h"
+#include "model/blocks/moe_block.h"
+#include "model/compute.h"
+#include "model/language_model.h"
+
+namespace penstock {
+
+class Decoder final : public LanguageModel {
+ public:
+  // Every tensor the parts need is found, or this is an error that names the first missing one.
+  static Result<std::unique_ptr<Decoder>> make(const ModelSpec& spec, WeightStore weights,
+                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa);
+
+  const ModelSpec& spec() const override { return spec_; }
+  int64_t n_pages() const override { return kv_.n_pages(); }
+  Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
+  void copy_page(PageId from, PageId to) override { kv_.copy_page(from, to); }
+
+ private:
+  struct Layer {
+    std::vector<float> attention_norm, ffn_norm;
+    AttentionBlock attention;
+    std::variant<DenseFfnBlock, MoeBlock> ffn;
+  };
+
+  Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool, Isa isa);
+  Result<void> load_layers();
+  Result<Layer> load_layer(const LayerParts& parts, int index) const;
+  Result<void> check(std::span<const SequenceSlice> batch, size_t n_logits) const;
+  void embed(const StepTokens& step, Rows<float> x) const;
+  void run_layer(const StepTokens& step, int index, Rows<float> x);
+  void write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits);
+  void normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const;
+
+  ModelSpec spec_;
+  WeightStore weights_;
+  KvStore kv_;
+  std::unique_ptr<Pool> pool_;
+  Compute compute_;
+  MatrixView embedding_, head_;
+  std::vector<float> final_norm_;
+  std::vector<Layer> layers_;
+  AlignedVector<float> x_, h_, y_;  // [n_tokens, hidden]: the stream, its norm, a block's output
+};
+
+}  // namespace penstock

@@ -1,0 +1,47 @@
+// Loads a checkpoint as a model ready to run on the CPU, and says what was chosen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "cpu/isa.h"
+#include "memory/weights.h"
+#include "model/language_model.h"
+
+namespace penstock {
+
+struct LoadOptions {
+  LoadMode mode = LoadMode::kAuto;
+  int n_threads = 0;            // 0: every core this process may use
+  std::optional<Isa> isa = {};  // absent: the best, or what PENSTOCK_CPU_ISA says
+  int64_t kv_tokens = 0;  // of the KV cache, all sequences together; 0: the context length, within
+                          // a quarter of free RAM
+  ProgressFn progress = {};
+};
+
+// What load_model chose: printed once at start.
+struct LoadReport {
+  LoadMode mode = LoadMode::kMap;
+  uint64_t weight_bytes = 0;
+  Isa isa = Isa::kScalar;
+  int n_threads = 0;
+  int64_t kv_tokens = 0;
+  uint64_t kv_bytes = 0;
+  std::vector<std::string> notes =
+      {};  // one line each: what was cut down, and which flag decides it
+};
+
+struct LoadedModel {
+  std::unique_ptr<LanguageModel> model;
+  LoadReport report;
+};
+
+Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& options);
+
+}  // namespace penstock
