@@ -1,0 +1,30 @@
+// Signals as values: while a catcher lives, the signals it names do not end the program but are
+// told to whoever asks.
+#pragma once
+
+#include <signal.h>
+
+#include <optional>
+#include <vector>
+
+namespace penstock {
+
+// At most one lives at a time: what a signal does belongs to the process. Thread-safe.
+class SignalCatcher {
+ public:
+  explicit SignalCatcher(std::vector<int> signals);
+  SignalCatcher(const SignalCatcher&) = delete;
+  SignalCatcher& operator=(const SignalCatcher&) = delete;
+  ~SignalCatcher();  // the signals do again what they did before
+
+  // Waits for the next signal and returns its number.
+  int wait();
+  // The next signal, if one has come.
+  std::optional<int> take();
+
+ private:
+  std::vector<int> signals_;
+  std::vector<struct sigaction> before_;  // of signals_[i]
+};
+
+}  // namespace penstock
