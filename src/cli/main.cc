@@ -1,9 +1,4 @@
-// The program's entry: hands the command line to the CLI room.
-#include "base/version.h"
+// The program's entry.
+#include "cli/cli.h"
 
-#include <cstdio>
-
-int main() {
-  std::printf("penstock %s\n", penstock::version().data());
-  return 0;
-}
+int main(int argc, char** argv) { return penstock::run_cli(argc, argv); }

@@ -1,0 +1,75 @@
+#include "cli/help.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "cli/command.h"
+
+namespace penstock {
+namespace {
+
+constexpr size_t kNameColumns = 30;
+constexpr size_t kLineColumns = 96;
+
+// "  name    description", the description wrapped at words and continued in its own column.
+std::string entry(const std::string& name, const std::string& description) {
+  std::string out = fmt::format("  {:<{}}", name, kNameColumns - 2);
+  if (name.size() + 2 >= kNameColumns) out += '\n' + std::string(kNameColumns, ' ');
+  size_t column = kNameColumns;
+  std::istringstream words(description);
+  for (std::string word; words >> word;) {
+    if (column + word.size() > kLineColumns && column > kNameColumns) {
+      out.erase(out.find_last_not_of(' ') + 1);
+      out += '\n' + std::string(kNameColumns, ' ');
+      column = kNameColumns;
+    }
+    out += word + ' ';
+    column += word.size() + 1;
+  }
+  out.erase(out.find_last_not_of(' ') + 1);
+  return out + '\n';
+}
+
+}  // namespace
+
+HelpFormatter::HelpFormatter() {
+  label("Positionals", "Arguments");
+  label("Subcommands", "Commands");
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string /*name*/) const {
+  const bool has_commands = app->get_parent() == nullptr;
+  std::string usage = "\nUsage: penstock";
+  if (has_commands) return usage + " COMMAND [options]\n";
+  usage += fmt::format(" {}", app->get_name());
+  for (const CLI::Option* option : app->get_options()) {
+    if (option->get_positional()) usage += ' ' + option->get_name(/*positional=*/true);
+  }
+  return usage + " [options]\n";
+}
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  std::string name = option->get_name(is_positional, /*all_options=*/!is_positional);
+  if (!is_positional && option->get_type_size() != 0) name += ' ' + option->get_type_name();
+  std::string description = option->get_description();
+  if (!option->get_default_str().empty()) {
+    description += fmt::format(" [{}]", option->get_default_str());
+  }
+  return entry(name, description);
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
+  return entry(command->get_name(), command->get_description());
+}
+
+std::string examples(std::initializer_list<Example> list) {
+  std::string out = "Examples:\n";
+  for (const auto& [command, effect] : list) {
+    out += fmt::format("  # {}\n  {}\n", effect, command);
+  }
+  out.pop_back();
+  return out;
+}
+
+}  // namespace penstock

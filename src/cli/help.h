@@ -1,0 +1,19 @@
+// How --help looks: names in one column, what they mean wrapped beside it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace penstock {
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter();
+
+ protected:
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
+};
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+// Runs one sequence on a model, without the engine: what `eval` and `bench` measure.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "model/language_model.h"
+
+namespace penstock {
+
+class SequenceRunner {
+ public:
+  // Rows of logits [n, vocab_size], in order of position.
+  using TakeLogits = std::function<Result<void>(std::span<const float> rows)>;
+
+  // chunk: the most tokens in one step, > 0. `model` outlives the runner.
+  SequenceRunner(LanguageModel& model, int64_t chunk) : model_(model), chunk_(chunk) {}
+
+  // Forgets the sequence; the next one will have at most planned_length tokens. Errors: more than
+  // the model's context or its KV cache.
+  Result<void> begin(int64_t planned_length);
+
+  int64_t vocab_size() const { return model_.spec().vocab_size; }
+
+  // Appends `tokens` chunk by chunk, and gives `take` what `rows` asks for after each
+  // step: kLast only after the last.
+  Result<void> extend(std::span<const int32_t> tokens, LogitRows rows, const TakeLogits& take);
+
+ private:
+  LanguageModel& model_;
+  int64_t chunk_;
+  int64_t length_ = 0;
+  int64_t planned_length_ = 0;
+  std::vector<PageId> pages_;
+  std::vector<float> logits_;
+};
+
+}  // namespace penstock
