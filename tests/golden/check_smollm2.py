@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Compares `penstock eval` with the reference answers of the real SmolLM2-135M: the GGUF, its pack, and the pack upcycled
+to 8 experts, each through the greedy tokens of seven chats; perplexity of constitution.txt by the GGUF.
+
+usage: check_smollm2.py PENSTOCK     fetches the model with scripts/fetch_smollm2.sh
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from golden import HERE, run
+
+REFERENCE = json.loads((HERE / "smollm2.json").read_text())
+
+
+def greedy_faults(penstock, model, folder):
+    chats = REFERENCE["chat"]
+    n = max(len(chat["tokens"]) for chat in chats)
+    ids = folder / "ids.json"
+    ids.write_text(json.dumps([chat["ids"] for chat in chats]))
+    found = json.loads(run(penstock, "eval", model, "--ids", ids, "--greedy", n))
+    for i, (tokens, chat) in enumerate(zip(found, chats, strict=True)):
+        if tokens[: len(chat["tokens"])] != chat["tokens"]:
+            yield f"chat {i}: generated {tokens}, expected {chat['tokens']}"
+
+
+def perplexity_faults(penstock, model):
+    expected = REFERENCE["perplexity"]
+    text = HERE / expected["file"]
+    # The reference is one pass over the whole text.
+    out = run(penstock, "eval", model, "--text", text, "--window", 1024, "--stride", 1024)
+    found, n_tokens = re.match(r"perplexity ([\d.]+) .* over (\d+) tokens", out).groups()
+    if int(n_tokens) != expected["tokens"] - 1:
+        yield f"perplexity over {n_tokens} tokens, expected {expected['tokens'] - 1}"
+    if abs(float(found) / expected["perplexity"] - 1) > 0.005:
+        yield f"perplexity {found}, expected {expected['perplexity']} within 0.5 %"
+
+
+def main(penstock):
+    gguf = subprocess.run([HERE.parents[1] / "scripts/fetch_smollm2.sh"], stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    gguf = pathlib.Path(gguf.stdout.strip())
+    n_faults = 0
+
+    def report(name, faults):
+        nonlocal n_faults
+        faults = list(faults)
+        n_faults += len(faults)
+        print(f"{name}: {'; '.join(faults) or 'as the reference'}", flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        report("GGUF", greedy_faults(penstock, gguf, folder))
+        report("perplexity", perplexity_faults(penstock, gguf))
+        for name, options in {"pack": [], "8 experts": ["--upcycle", 8, "--top-k", 2]}.items():
+            run(penstock, "pack", gguf, "-o", folder / name, *options)
+            report(name, greedy_faults(penstock, folder / name, folder))
+    return 1 if n_faults else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))
