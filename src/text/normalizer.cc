@@ -31,10 +31,11 @@ bool is_inert(char32_t c, Normalizer::Form form) {
 }
 
 bool is_inert(std::string_view text, Normalizer::Form form) {
-  while (!text.empty()) {
+  while (true) {
+    text.remove_prefix(ascii_prefix(text));
+    if (text.empty()) return true;
     if (!is_inert(take_character(text), form)) return false;
   }
-  return true;
 }
 
 utf8proc_option_t options_of(Normalizer::Form form) {

@@ -12,10 +12,13 @@
 namespace penstock {
 namespace {
 
-// Oniguruma's \s is Unicode's White_Space; PCRE2's has U+180E too. Its \w has marks, connectors and
-// no numbers but digits.
+// Oniguruma's \s is Unicode's White_Space; PCRE2's has U+180E too.
 constexpr std::string_view kSpaceClass = R"(\t-\r\x{85}\p{Z})";
-constexpr std::string_view kWordClass = R"(\p{L}\p{M}\p{Nd}\p{Pc})";
+// Its \w is Alphabetic, marks, digits, connectors, and of Latin-1 the superscripts and fractions.
+// The ranges at the end are the symbols that are Alphabetic: letters in circles and squares.
+constexpr std::string_view kWordClass =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})"
+    R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
 
 struct FreeMatch {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }

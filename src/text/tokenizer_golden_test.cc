@@ -2,35 +2,18 @@
 // same texts.
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
+#include <algorithm>
 
-#include "base/json.h"
 #include "text/detokenizer.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_testing.h"
 #include "text/unicode.h"
 
 namespace penstock {
 namespace {
 
-const std::string kFolder = PENSTOCK_SOURCE_DIR "/tests/golden/tokenizers/";
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-Json read_json(const std::string& path) {
-  auto json = parse_json(read_file(path));
-  EXPECT_TRUE(json) << path;
-  return *json;
-}
-
 Tokenizer load(const std::string& name) {
-  auto tokenizer = Tokenizer::from_json(read_file(kFolder + name + "/tokenizer.json"));
-  if (!tokenizer) throw std::runtime_error(tokenizer.error().text());
-  return *tokenizer;
+  return expect_value(
+      Tokenizer::from_json(read_file(kGoldenTokenizers + name + "/tokenizer.json")));
 }
 
 std::vector<int32_t> encode(const Tokenizer& tokenizer, std::string_view text,
@@ -75,8 +58,8 @@ class GoldenTokenizer : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenTokenizer, DoesWhatTokenizersDoes) {
   const Tokenizer tokenizer = load(GetParam());
-  const Json corpus = read_json(kFolder + "corpus.json");
-  const Json cases = read_json(kFolder + GetParam() + "/cases.json");
+  const Json corpus = read_json(kGoldenTokenizers + "corpus.json");
+  const Json cases = read_json(kGoldenTokenizers + GetParam() + "/cases.json");
   ASSERT_GE(corpus.size(), 60u);
   for (const auto& [name, text] : corpus.items()) {
     SCOPED_TRACE(name);
@@ -87,7 +70,8 @@ TEST_P(GoldenTokenizer, DoesWhatTokenizersDoes) {
 
 TEST_P(GoldenTokenizer, IdsThatAreNoTextDecodeAlikeWholeAndStreamed) {
   const Tokenizer tokenizer = load(GetParam());
-  const Json cases = read_json(kFolder + GetParam() + "/cases.json")["ids that are no text"];
+  const Json cases =
+      read_json(kGoldenTokenizers + GetParam() + "/cases.json")["ids that are no text"];
   ASSERT_GE(cases.size(), 5u);
   for (const auto& [name, expected] : cases.items()) {
     SCOPED_TRACE(name);
@@ -109,6 +93,61 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer,
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+TEST(GoldenSmolLm2, TheGgufsOwnTokenizerDoesWhatTokenizersDoes) {
+  const Tokenizer tokenizer = expect_value(Tokenizer::from_vocabulary(smollm2_vocabulary()));
+  EXPECT_EQ(tokenizer.vocab_size(), 49152u);
+  EXPECT_EQ(tokenizer.eos_id(), tokenizer.token_id("<|im_end|>"));
+  const Json corpus = read_json(kGoldenTokenizers + "corpus.json");
+  const Json cases = read_json(kGoldenTokenizers + "smollm2.cases.json");
+  for (const auto& [name, text] : corpus.items()) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(cases.contains(name));
+    expect_case(tokenizer, text.get<std::string>(), cases[name]);
+  }
+}
+
+// The golden tokenizers as a GGUF would hold them.
+GgufVocabulary as_gguf(const std::string& name, const std::string& pre) {
+  const Json file = read_json(kGoldenTokenizers + name + "/tokenizer.json");
+  GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre = pre;
+  const auto set = [&](const std::string& text, size_t id, GgufTokenType type) {
+    if (vocabulary.tokens.size() <= id) {
+      vocabulary.tokens.resize(id + 1);
+      vocabulary.token_types.resize(id + 1);
+    }
+    vocabulary.tokens[id] = text;
+    vocabulary.token_types[id] = static_cast<int32_t>(type);
+  };
+  for (const auto& [text, id] : file["model"]["vocab"].items())
+    set(text, id, GgufTokenType::kNormal);
+  for (const Json& token : file["added_tokens"]) {
+    set(token["content"], token["id"],
+        token["special"] ? GgufTokenType::kControl : GgufTokenType::kUserDefined);
+  }
+  for (const Json& merge : file["model"]["merges"]) {
+    vocabulary.merges.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  return vocabulary;
+}
+
+TEST(GoldenGguf, EachPreKindSplitsAsItsModelDoes) {
+  const std::pair<const char*, const char*> kinds[] = {
+      {"gpt2", "gpt-2"},   {"llama3", "llama-bpe"},  {"qwen2", "qwen2"},
+      {"o200k", "gpt-4o"}, {"qwen-marks", "qwen35"}, {"deepseek", "deepseek-v3"}};
+  const Json corpus = read_json(kGoldenTokenizers + "corpus.json");
+  for (const auto& [name, pre] : kinds) {
+    const Tokenizer tokenizer = expect_value(Tokenizer::from_vocabulary(as_gguf(name, pre)));
+    const Json cases = read_json(kGoldenTokenizers + name + "/cases.json");
+    for (const auto& [text_name, text] : corpus.items()) {
+      SCOPED_TRACE(std::string(pre) + ", " + text_name);
+      EXPECT_EQ(encode(tokenizer, text.get<std::string>(), {.add_special = false}),
+                cases[text_name]["ids"].get<std::vector<int32_t>>());
+    }
+  }
+}
 
 }  // namespace
 }  // namespace penstock

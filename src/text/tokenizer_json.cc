@@ -124,8 +124,6 @@ Result<void> read_template(const JsonObject& step, TokenizerParts& parts) {
     return fail(ErrorKind::kInvalidData, "{} is {}; expected an array", step.path("single"),
                 single == nullptr ? "missing" : json_kind(*single));
   }
-  std::vector<int32_t> before;
-  std::vector<int32_t> after;
   bool has_text = false;
   for (size_t i = 0; i < single->size(); ++i) {
     PENSTOCK_ASSIGN(const JsonObject entry,
@@ -133,7 +131,8 @@ Result<void> read_template(const JsonObject& step, TokenizerParts& parts) {
     if (entry.find("SpecialToken") != nullptr) {
       PENSTOCK_ASSIGN(const JsonObject special, entry.object("SpecialToken"));
       PENSTOCK_ASSIGN(const std::string name, special.text("id"));
-      PENSTOCK_TRY(append_special(step, name, parts.tokens, has_text ? after : before));
+      PENSTOCK_TRY(
+          append_special(step, name, parts.tokens, has_text ? parts.suffix : parts.prefix));
       continue;
     }
     PENSTOCK_ASSIGN(const JsonObject sequence, entry.object("Sequence"));
@@ -146,14 +145,13 @@ Result<void> read_template(const JsonObject& step, TokenizerParts& parts) {
   }
   if (!has_text)
     return fail(ErrorKind::kInvalidData, "{} leaves the text out", step.path("single"));
-  parts.prefix.insert(parts.prefix.begin(), before.begin(), before.end());
-  parts.suffix.insert(parts.suffix.end(), after.begin(), after.end());
   return {};
 }
 
 Result<void> read_post_processor(const JsonObject& file, TokenizerParts& parts) {
   PENSTOCK_ASSIGN(const auto steps,
                   json_steps(file.find("post_processor"), "post_processor", "processors"));
+  bool has_template = false;
   for (const JsonObject& step : steps) {
     PENSTOCK_ASSIGN(const std::string type, step.text("type"));
     if (type == "ByteLevel") continue;  // moves offsets, which nobody here has
@@ -162,7 +160,12 @@ Result<void> read_post_processor(const JsonObject& file, TokenizerParts& parts) 
                   "{} is \"{}\"; supported are TemplateProcessing, ByteLevel and Sequence",
                   step.path("type"), type);
     }
+    if (has_template) {
+      return fail(ErrorKind::kUnsupported, "{} is a second TemplateProcessing; supported is one",
+                  step.where);
+    }
     PENSTOCK_TRY(read_template(step, parts));
+    has_template = true;
   }
   if (parts.prefix.size() == 1) parts.bos_id = parts.prefix.front();
   return {};

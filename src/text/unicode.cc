@@ -67,22 +67,25 @@ Utf8Front utf8_front(std::string_view bytes) {
   return {Kind::kWhole, lead.length};
 }
 
+size_t ascii_prefix(std::string_view text) {
+  size_t at = 0;
+  for (uint64_t eight = 0; text.size() - at >= sizeof eight; at += sizeof eight) {
+    std::memcpy(&eight, text.data() + at, sizeof eight);
+    if ((eight & 0x8080808080808080u) != 0) break;
+  }
+  while (at < text.size() && static_cast<uint8_t>(text[at]) < 0x80) ++at;
+  return at;
+}
+
 std::optional<size_t> find_invalid_utf8(std::string_view text) {
   size_t at = 0;
-  while (at < text.size()) {
-    uint64_t eight = 0;
-    if (text.size() - at >= sizeof eight) {
-      std::memcpy(&eight, text.data() + at, sizeof eight);
-      if ((eight & 0x8080808080808080u) == 0) {
-        at += sizeof eight;
-        continue;
-      }
-    }
+  while (true) {
+    at += ascii_prefix(text.substr(at));
+    if (at == text.size()) return std::nullopt;
     const Utf8Front front = utf8_front(text.substr(at));
     if (front.kind != Utf8Front::Kind::kWhole) return at;
     at += front.length;
   }
-  return std::nullopt;
 }
 
 char32_t take_character(std::string_view& text) {
@@ -134,6 +137,13 @@ bool is_white_space(char32_t character) {
 
 bool is_word_character(char32_t character) {
   if (character == 0x200C || character == 0x200D) return true;  // the two joiners
+  // The symbols that Unicode calls alphabetic: letters in circles and squares.
+  if ((character >= 0x24B6 && character <= 0x24E9) ||
+      (character >= 0x1F130 && character <= 0x1F149) ||
+      (character >= 0x1F150 && character <= 0x1F169) ||
+      (character >= 0x1F170 && character <= 0x1F189)) {
+    return true;
+  }
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
          category == UTF8PROC_CATEGORY_PC;

@@ -28,6 +28,8 @@ struct Utf8Front {
 // subparts).
 Utf8Front utf8_front(std::string_view bytes);
 
+// How many bytes at the front of `text` are ASCII.
+size_t ascii_prefix(std::string_view text);
 // Where `text` stops being UTF-8; nothing where all of it is.
 std::optional<size_t> find_invalid_utf8(std::string_view text);
 
