@@ -70,7 +70,7 @@ struct CacheKey {
 
 }  // namespace
 
-const std::span<const int32_t> PieceCache::find(std::string_view piece) const {
+std::span<const int32_t> PieceCache::find(std::string_view piece) const {
   if (piece.size() > kMaxBytes) return {};
   const CacheKey key(piece);
   const Slot& slot = slots_[key.slot];

@@ -63,7 +63,7 @@ class PieceCache {
  public:
   PieceCache();
   // Nothing where the piece is not here.
-  const std::span<const int32_t> find(std::string_view piece) const;
+  std::span<const int32_t> find(std::string_view piece) const;
   void insert(std::string_view piece, std::span<const int32_t> ids);
 
  private:

@@ -188,8 +188,7 @@ Result<void> set_special_ids(const GgufVocabulary& vocabulary, bool add_bos,
 }
 
 Result<BpeModel> byte_level_model(const GgufVocabulary& vocabulary, const PreKind& kind,
-                                  const TokenizerParts& parts,
-                                  const std::vector<AddedToken>& added) {
+                                  const TokenizerParts& parts) {
   BpeModel bpe;
   bpe.byte_level = true;
   bpe.merges = MergeTable(vocabulary.merges.size());
@@ -200,11 +199,11 @@ Result<BpeModel> byte_level_model(const GgufVocabulary& vocabulary, const PreKin
                   "tokenizer.ggml.merges[{}] is \"{}\"; expected two tokens and a space", i,
                   vocabulary.merges[i]);
     }
-    PENSTOCK_TRY(
-        add_merge(parts.tokens, pair->first, pair->second, i, "tokenizer.ggml.merges", bpe.merges));
+    PENSTOCK_TRY(add_merge(parts.tokens, parts.special, pair->first, pair->second, i,
+                           "tokenizer.ggml.merges", bpe.merges));
   }
-  set_symbols(parts.tokens, bpe);
-  if (kind.whole_pieces) set_whole_pieces(parts.tokens, added, bpe);
+  set_symbols(parts.tokens, parts.special, bpe);
+  if (kind.whole_pieces) set_whole_pieces(parts.tokens, parts.special, bpe);
   return bpe;
 }
 
@@ -216,11 +215,10 @@ Result<TokenizerParts> gpt2_parts(const GgufVocabulary& vocabulary) {
   PENSTOCK_TRY(set_special_ids(vocabulary, kind->add_bos, parts));
   if (kind->nfc) parts.normalizer = Normalizer({Normalizer::Form::kNfc});
   PENSTOCK_ASSIGN(parts.pre_tokenizer, PreTokenizer::from_patterns(kind->patterns));
-  std::vector<AddedToken> added = added_tokens_of(vocabulary);
-  PENSTOCK_ASSIGN(BpeModel bpe, byte_level_model(vocabulary, *kind, parts, added));
+  PENSTOCK_TRY(parts.set_added(added_tokens_of(vocabulary)));
+  PENSTOCK_ASSIGN(BpeModel bpe, byte_level_model(vocabulary, *kind, parts));
   parts.bpe = Bpe(std::move(bpe));
   parts.decode_rules.byte_level = true;
-  PENSTOCK_TRY(parts.set_added(std::move(added)));
   return parts;
 }
 
@@ -279,13 +277,14 @@ Result<TokenizerParts> sentencepiece_parts(const GgufVocabulary& vocabulary) {
   steps.emplace_back(
       Normalizer::Replace{.pattern = std::string(" "), .content = std::string(kMark)});
   parts.normalizer = Normalizer(std::move(steps));
+  PENSTOCK_TRY(parts.set_added(added_tokens_of(vocabulary)));
 
   BpeModel bpe;
   bpe.byte_fallback = true;
   bpe.fuse_unk = true;
   bpe.unk = parts.unk_id;
   PENSTOCK_ASSIGN(bpe.merges, score_merges(vocabulary, parts.tokens));
-  set_symbols(parts.tokens, bpe);
+  set_symbols(parts.tokens, parts.special, bpe);
   parts.bpe = Bpe(std::move(bpe));
 
   parts.decode_rules.edits = {DecodeRules::Replace{.from = std::string(kMark), .to = " "}};
@@ -294,7 +293,6 @@ Result<TokenizerParts> sentencepiece_parts(const GgufVocabulary& vocabulary) {
     parts.decode_rules.strip_text = " ";
     parts.decode_rules.strip_leading = 1;
   }
-  PENSTOCK_TRY(parts.set_added(added_tokens_of(vocabulary)));
   return parts;
 }
 

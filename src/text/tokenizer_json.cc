@@ -38,7 +38,8 @@ Result<std::pair<std::string_view, std::string_view>> read_pair(const nlohmann::
   return fail(ErrorKind::kInvalidData, "model.merges[{}] is not a pair of tokens", index);
 }
 
-Result<MergeTable> read_merges(const JsonObject& model, const TokenTable& tokens) {
+Result<MergeTable> read_merges(const JsonObject& model, const TokenTable& tokens,
+                               const std::vector<bool>& special) {
   const nlohmann::json* list = model.find("merges");
   if (list == nullptr || !list->is_array()) {
     return fail(ErrorKind::kInvalidData, "model.merges is {}; expected an array",
@@ -47,7 +48,7 @@ Result<MergeTable> read_merges(const JsonObject& model, const TokenTable& tokens
   MergeTable merges(list->size());
   for (size_t i = 0; i < list->size(); ++i) {
     PENSTOCK_ASSIGN(const auto pair, read_pair((*list)[i], i));
-    PENSTOCK_TRY(add_merge(tokens, pair.first, pair.second, i, "model.merges", merges));
+    PENSTOCK_TRY(add_merge(tokens, special, pair.first, pair.second, i, "model.merges", merges));
   }
   return merges;
 }
@@ -172,7 +173,7 @@ Result<void> read_post_processor(const JsonObject& file, TokenizerParts& parts) 
 }
 
 Result<BpeModel> read_model(const JsonObject& model, bool byte_level, const TokenTable& tokens,
-                            const std::vector<AddedToken>& added) {
+                            const std::vector<bool>& special) {
   BpeModel bpe;
   bpe.byte_level = byte_level;
   PENSTOCK_ASSIGN(bpe.byte_fallback, model.flag_or("byte_fallback", false));
@@ -183,10 +184,10 @@ Result<BpeModel> read_model(const JsonObject& model, bool byte_level, const Toke
     if (!bpe.unk)
       return fail(ErrorKind::kInvalidData, "model.unk_token is \"{}\", which is no token", unk);
   }
-  PENSTOCK_ASSIGN(bpe.merges, read_merges(model, tokens));
-  set_symbols(tokens, bpe);
+  PENSTOCK_ASSIGN(bpe.merges, read_merges(model, tokens, special));
+  set_symbols(tokens, special, bpe);
   PENSTOCK_ASSIGN(const bool ignore_merges, model.flag_or("ignore_merges", false));
-  if (ignore_merges) set_whole_pieces(tokens, added, bpe);
+  if (ignore_merges) set_whole_pieces(tokens, special, bpe);
   return bpe;
 }
 
@@ -210,7 +211,8 @@ Result<TokenizerParts> parts_from_json(std::string_view tokenizer_json) {
   // it stands there too.
   TokenTable all = tokens;
   PENSTOCK_ASSIGN(std::vector<AddedToken> added, read_added_tokens(file, all));
-  PENSTOCK_ASSIGN(BpeModel bpe, read_model(model, parts.pre_tokenizer.byte_level(), tokens, added));
+  PENSTOCK_ASSIGN(BpeModel bpe, read_model(model, parts.pre_tokenizer.byte_level(), tokens,
+                                           special_ids(added, all.size())));
   parts.unk_id = bpe.unk;
   parts.bpe = Bpe(std::move(bpe));
   tokens = std::move(all);

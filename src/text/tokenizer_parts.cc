@@ -1,7 +1,5 @@
 #include "text/tokenizer_parts.h"
 
-#include <set>
-
 #include "text/unicode.h"
 
 namespace penstock {
@@ -42,13 +40,12 @@ std::optional<int32_t> TokenTable::find(std::string_view text) const {
 }
 
 Result<void> TokenizerParts::set_added(std::vector<AddedToken> added_tokens) {
-  special.assign(tokens.size(), false);
+  special = special_ids(added_tokens, tokens.size());
   std::vector<AddedToken> plain;
   std::vector<AddedToken> normalized;
   RegexScratch scratch;
   std::string buffer;
   for (AddedToken& token : added_tokens) {
-    if (token.special) special[static_cast<size_t>(token.id)] = true;
     if (!token.normalized) {
       plain.push_back(std::move(token));
       continue;
@@ -69,8 +66,17 @@ std::optional<std::pair<std::string_view, std::string_view>> split_merge(std::st
   return std::pair(both.substr(0, space), both.substr(space + 1));
 }
 
-Result<void> add_merge(const TokenTable& tokens, std::string_view left, std::string_view right,
-                       size_t index, std::string_view field, MergeTable& merges) {
+std::vector<bool> special_ids(const std::vector<AddedToken>& added, size_t n_ids) {
+  std::vector<bool> special(n_ids, false);
+  for (const AddedToken& token : added) {
+    if (token.special) special[static_cast<size_t>(token.id)] = true;
+  }
+  return special;
+}
+
+Result<void> add_merge(const TokenTable& tokens, const std::vector<bool>& special,
+                       std::string_view left, std::string_view right, size_t index,
+                       std::string_view field, MergeTable& merges) {
   const auto find = [&](std::string_view text) -> Result<int32_t> {
     if (const auto id = tokens.find(text)) return *id;
     return fail(ErrorKind::kInvalidData, "{}[{}] needs \"{}\", which is not in the vocabulary",
@@ -79,11 +85,16 @@ Result<void> add_merge(const TokenTable& tokens, std::string_view left, std::str
   PENSTOCK_ASSIGN(const int32_t left_id, find(left));
   PENSTOCK_ASSIGN(const int32_t right_id, find(right));
   PENSTOCK_ASSIGN(const int32_t merged_id, find(std::string(left) + std::string(right)));
+  if (special[static_cast<size_t>(merged_id)]) return {};
   merges.insert(left_id, right_id, {static_cast<uint32_t>(index), merged_id});
   return {};
 }
 
-void set_symbols(const TokenTable& tokens, BpeModel& bpe) {
+void set_symbols(const TokenTable& tokens, const std::vector<bool>& special, BpeModel& bpe) {
+  const auto find = [&](std::string_view text) {
+    const auto id = tokens.find(text);
+    return id && !special[static_cast<size_t>(*id)] ? *id : -1;
+  };
   for (unsigned byte = 0; byte < 256; ++byte) {
     std::string text;
     if (bpe.byte_level) {
@@ -91,34 +102,27 @@ void set_symbols(const TokenTable& tokens, BpeModel& bpe) {
     } else {
       text = fmt::format("<0x{:02X}>", byte);
     }
-    bpe.bytes[byte] = tokens.find(text).value_or(-1);
+    bpe.bytes[byte] = find(text);
   }
   if (bpe.byte_level) return;
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto id = static_cast<int32_t>(i);
-    std::string_view text = tokens.text(id);
-    if (text.empty()) continue;
+    std::string_view text = tokens.text(static_cast<int32_t>(i));
+    if (text.empty() || special[i]) continue;
     const char32_t character = take_character(text);
-    if (text.empty()) bpe.characters.emplace(character, id);
+    if (text.empty()) bpe.characters.emplace(character, static_cast<int32_t>(i));
   }
 }
 
-void set_whole_pieces(const TokenTable& tokens, const std::vector<AddedToken>& added,
-                      BpeModel& bpe) {
-  std::set<int32_t> special;
-  for (const AddedToken& token : added) {
-    if (token.special) special.insert(token.id);
-  }
+void set_whole_pieces(const TokenTable& tokens, const std::vector<bool>& special, BpeModel& bpe) {
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto id = static_cast<int32_t>(i);
-    if (!tokens.has(id) || special.contains(id)) continue;
-    std::string text(tokens.text(id));
+    std::string text(tokens.text(static_cast<int32_t>(i)));
+    if (text.empty() || special[i]) continue;
     if (bpe.byte_level) {
       const auto bytes = bytes_of_token(text);
       if (!bytes) continue;
       text = *bytes;
     }
-    bpe.whole_pieces.emplace(std::move(text), id);
+    bpe.whole_pieces.emplace(std::move(text), static_cast<int32_t>(i));
   }
 }
 

@@ -22,7 +22,7 @@ namespace penstock {
 class TokenTable {
  public:
   // No id may be above this: tables are as long as the highest id, and no vocabulary is near it.
-  static constexpr int64_t kMaxId = (1 << 22) - 1;
+  static constexpr int64_t kMaxId = (1 << 20) - 1;
 
   // kInvalidData where `id` is out of range or has another text, or `text` another id. `field` says
   // where both stand.
@@ -61,17 +61,21 @@ struct TokenizerParts {
 // "left right" at its one space; nothing where there is none, or more.
 std::optional<std::pair<std::string_view, std::string_view>> split_merge(std::string_view both);
 
+// Which ids are special, [n_ids].
+std::vector<bool> special_ids(const std::vector<AddedToken>& added, size_t n_ids);
+
+// The three below leave out special tokens: those come from the text only as added tokens, never by
+// merging, and so not at all where special text is not parsed.
+
 // Adds the merge of rank `index`. kInvalidData, naming `field`[`index`], where one of the three
 // tokens is missing.
-Result<void> add_merge(const TokenTable& tokens, std::string_view left, std::string_view right,
-                       size_t index, std::string_view field, MergeTable& merges);
-
+Result<void> add_merge(const TokenTable& tokens, const std::vector<bool>& special,
+                       std::string_view left, std::string_view right, size_t index,
+                       std::string_view field, MergeTable& merges);
 // Finds the tokens of single characters, or of single bytes, among `tokens`.
-void set_symbols(const TokenTable& tokens, BpeModel& bpe);
-
-// Lets every token but the special ones stand for a piece that is exactly its text.
-void set_whole_pieces(const TokenTable& tokens, const std::vector<AddedToken>& added,
-                      BpeModel& bpe);
+void set_symbols(const TokenTable& tokens, const std::vector<bool>& special, BpeModel& bpe);
+// Lets every token stand for a piece that is exactly its text.
+void set_whole_pieces(const TokenTable& tokens, const std::vector<bool>& special, BpeModel& bpe);
 
 Result<TokenizerParts> parts_from_json(std::string_view tokenizer_json);
 Result<TokenizerParts> parts_from_vocabulary(const GgufVocabulary& vocabulary);

@@ -78,11 +78,11 @@ TEST(TokenizerJson, MergesMustMakeTokensOfTokens) {
 
 TEST(TokenizerJson, IdsMustBeSmallAndDifferent) {
   EXPECT_EQ(error_with("/model/vocab/b", "1099511627776"),
-            "model.vocab gives \"b\" the id 1099511627776; expected 0 to 4194303");
+            "model.vocab gives \"b\" the id 1099511627776; expected 0 to 1048575");
   EXPECT_EQ(error_with("/model/vocab/b", "18446744073709551615"),
             "model.vocab.b is a number; expected a whole number");
   EXPECT_EQ(error_with("/model/vocab/b", "-1"),
-            "model.vocab gives \"b\" the id -1; expected 0 to 4194303");
+            "model.vocab gives \"b\" the id -1; expected 0 to 1048575");
   EXPECT_EQ(error_with("/model/vocab/b", "1.5"),
             "model.vocab gives \"b\" a number as its id; expected a whole number");
   EXPECT_EQ(error_with("/model/vocab/b", "2"),
@@ -145,6 +145,16 @@ TEST(TokenizerJson, BadRegexesAreRefused) {
       split_with("[a[b]]"),
       "pre_tokenizer: the regex \"[a[b]]\" has a class inside a class, which is not supported");
   EXPECT_EQ(split_with("[[:alpha:]]+|[]a]|\\[[b]"), "");
+}
+
+// A fuzzer that starts from refused files would hardly reach the encoder.
+TEST(TokenizerJson, TheFuzzersSeedsLoad) {
+  for (const char* name : {"added", "bytelevel", "lookahead", "metaspace", "nfkc", "nodecoder",
+                           "replace", "split", "strip", "suffix"}) {
+    const auto made = Tokenizer::from_json(read_file(
+        std::string(PENSTOCK_SOURCE_DIR "/tests/fuzz/corpus/tokenizer_fuzz/") + name + ".json"));
+    EXPECT_TRUE(made) << name << ": " << made.error().text();
+  }
 }
 
 TEST(Tokenizer, ARegexThatBacktracksForEverIsAnError) {
@@ -310,6 +320,19 @@ TEST(Tokenizer, SpecialTextStaysTextWhenNotParsed) {
       for (const int32_t other : ids)
         EXPECT_FALSE(tokenizer.is_special(other)) << name << ": " << text;
     }
+  }
+}
+
+TEST(Tokenizer, MergesNeverMakeASpecialToken) {
+  Json file = tiny_json();
+  file["added_tokens"].push_back(
+      {{"id", 2}, {"content", "ab"}, {"special", true}, {"normalized", false}});
+  for (const bool ignore_merges : {false, true}) {
+    file["model"]["ignore_merges"] = ignore_merges;
+    const Tokenizer tokenizer = expect_value(Tokenizer::from_json(file.dump()));
+    EXPECT_EQ(expect_value(tokenizer.encode("ab")), std::vector<int32_t>{2});
+    EXPECT_EQ(expect_value(tokenizer.encode("ab", {.parse_special = false})),
+              (std::vector<int32_t>{0, 1}));
   }
 }
 
