@@ -12,8 +12,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # g++ 12 sees overlaps inside std::string that are not there (gcc.gnu.org/PR105651), and only when optimising.
   list(APPEND PENSTOCK_WARNINGS -Wno-restrict)
 endif()
-set(PENSTOCK_AVX2_FLAGS -mavx2 -mfma -mf16c)
-set(PENSTOCK_AVX512_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
+set(PENSTOCK_AVX2_FLAGS -O3 -mavx2 -mfma -mf16c)
+set(PENSTOCK_AVX512_FLAGS -O3 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 takes the registers its own AVX-512 intrinsics leave undefined on purpose for a mistake of ours.
+  list(APPEND PENSTOCK_AVX512_FLAGS -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
 
 # Arithmetic means what it says: no contraction into FMA unless written, no reassociation.
 add_compile_options(-ffp-contract=off)

@@ -1,6 +1,8 @@
-// Causal attention of one token's heads over paged keys and values, in the exact class.
+// Causal attention of a run of tokens of one sequence over its paged keys and values, in the exact
+// class.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -13,6 +15,7 @@ inline constexpr int64_t kPageTokens = 64;  // tokens in a KV page
 
 // One layer's keys and values of one sequence, as pages. Page p holds positions [p * kPageTokens,
 // (p + 1) * kPageTokens): keys[p] and values[p] point to [n_kv_heads, kPageTokens, head_dim] f32.
+// Pages no token sees may be null.
 struct PagedKv {
   std::span<const float* const> keys = {};
   std::span<const float* const> values = {};
@@ -26,14 +29,27 @@ struct AttentionShape {
   int64_t window = 0;  // key j is visible to position i iff i - window < j <= i; 0: all j <= i
 };
 
-// For each head h of `heads` (kv head h / (n_heads / n_kv_heads)) and each token t at position
-// first_position + t:
-//   s_j = scale * dot(q[t, h], k_j);  p = softmax over visible j (and the sink, if any);  y[t, h] =
-//   sum_j p_j v_j q, y  [n_tokens, n_heads * head_dim] f32;  sinks [n_heads] f32 or empty: a score
-//   with no value scratch: at least attention_scratch_floats(...) floats, one worker's own
-// Exact class: dots and the softmax denominator in 16 virtual lanes (lane = element, or key
-// position, mod 16), the maximum first, exp from kernels/exp.h; values are summed per element in
-// fma chains over the keys of one page, pages added in ascending order. Bit-equal for any batch,
+// For each head h of `heads` (its kv head is h / (n_heads / n_kv_heads)) and each token t, at
+// position i = first_position + t:
+//   s_j = scale * dot(q[t, h], k_j)           for visible j
+//   m   = max(s_j, sink)                      over visible j, and the head's sink if there are any
+//   e_j = exp(s_j - m)                        kernels/exp.h
+//   y[t, h, d] = (sum_j e_j v_j[d]) / (sum_j e_j + exp(sink - m))
+// Vaswani et al., arXiv:1706.03762; the sink is a score without a value: arXiv:2309.17453.
+//   q, y     [n_tokens, n_heads * head_dim] f32; only the columns of `heads` are written
+//   kv       holds positions [0, first_position + n_tokens); what no token sees is never used, so
+//            it may be anything
+//   sinks    [n_heads] f32, or empty
+//   scratch  at least attention_scratch_floats(...) floats, for this worker alone
+//
+// Exact class; every operation is rounded to float32:
+//   dot       16 virtual lanes, lane = element mod 16 (kernels/matmul/matmul.h), then times scale
+//   sum_j e_j 16 virtual lanes, lane = position mod 16: each starts from +0 and adds its visible j
+//             in ascending order; the lanes are added in halves, and exp(sink - m) is added last
+//   sum_j e_j v_j[d]  for each page with a visible key, in ascending order: an fma chain from +0
+//             over the page's visible keys in ascending order, added to the total, which starts
+//             from +0
+// Keys and pages no token sees take no part at all. So the result is bit-equal for any batch,
 // chunk, page placement, split of heads and isa.
 void attention_exact(Isa isa, const AttentionShape& shape, Range heads, Rows<const float> q,
                      int64_t first_position, const PagedKv& kv, std::span<const float> sinks,
@@ -42,6 +58,9 @@ void attention_exact_ref(const AttentionShape& shape, Range heads, Rows<const fl
                          int64_t first_position, const PagedKv& kv, std::span<const float> sinks,
                          Rows<float> y);
 
+// Scratch for calls of up to n_tokens tokens that end at or before position n_positions. It holds
+// the scores of as many tokens as fit in 2 MiB over all the positions they see (at least one
+// token, at most 16), because the maximum is taken before any exp.
 size_t attention_scratch_floats(const AttentionShape& shape, int64_t n_tokens, int64_t n_positions);
 
 }  // namespace penstock

@@ -1,0 +1,89 @@
+#include "kernels/attention/attention.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/attention/attention_block.h"
+
+namespace penstock {
+namespace {
+
+constexpr int64_t kScratchFloats = (2 << 20) / sizeof(float);  // about the size of an L2 cache
+
+int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// Columns of scores that any block of a call needs whose last token is at n_positions - 1.
+int64_t score_columns(const AttentionShape& shape, int64_t n_positions) {
+  const int64_t all = round_up(n_positions, kPageTokens);
+  if (shape.window == 0 || shape.window >= n_positions) return all;
+  // What a block sees may begin anywhere in its first page.
+  return std::min(all, round_up(shape.window + kBlockTokens + kPageTokens, kPageTokens));
+}
+
+int64_t padded_dim(const AttentionShape& shape) { return round_up(shape.head_dim, 16); }
+
+int64_t parts_floats(const AttentionShape& shape) { return kTileRows * padded_dim(shape); }
+
+// Scratch of one token with `n_heads` heads: scores, totals, denominators.
+int64_t floats_per_token(const AttentionShape& shape, int64_t n_heads, int64_t n_positions) {
+  return n_heads * (score_columns(shape, n_positions) + padded_dim(shape) + 1);
+}
+
+void place_scratch(AttentionBlock& block, int64_t columns, float* scratch) {
+  const int64_t n_rows = block.n_rows();
+  block.scores = dense_rows(scratch, n_rows, columns);
+  block.totals = dense_rows(block.scores.row(n_rows), n_rows, padded_dim(block.shape));
+  block.parts = dense_rows(block.totals.row(n_rows), kTileRows, padded_dim(block.shape));
+  block.denominators = block.parts.row(kTileRows);
+}
+
+void check_call(const AttentionShape& shape, Range heads, Rows<const float> q,
+                int64_t first_position, const PagedKv& kv, Rows<float> y) {
+  PENSTOCK_CHECK(shape.n_kv_heads > 0 && shape.n_heads % shape.n_kv_heads == 0,
+                 "kv heads serve equally many heads");
+  PENSTOCK_CHECK(heads.begin >= 0 && heads.end <= shape.n_heads, "heads there are");
+  PENSTOCK_CHECK(
+      q.cols == int64_t{shape.n_heads} * shape.head_dim && y.cols == q.cols && y.n_rows == q.n_rows,
+      "q and y [n_tokens, n_heads * head_dim]");
+  PENSTOCK_CHECK(std::ssize(kv.keys) * kPageTokens >= first_position + q.n_rows &&
+                     kv.values.size() == kv.keys.size(),
+                 "pages for every token");
+}
+
+}  // namespace
+
+void attention_exact(Isa isa, const AttentionShape& shape, Range heads, Rows<const float> q,
+                     int64_t first_position, const PagedKv& kv, std::span<const float> sinks,
+                     std::span<float> scratch, Rows<float> y) {
+  check_call(shape, heads, q, first_position, kv, y);
+  if (isa == Isa::kScalar) {
+    return attention_exact_ref(shape, heads, q, first_position, kv, sinks, y);
+  }
+  const int64_t n_positions = first_position + q.n_rows;
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  const int64_t n_tokens = std::min(kBlockTokens, (std::ssize(scratch) - parts_floats(shape)) /
+                                                      floats_per_token(shape, group, n_positions));
+  PENSTOCK_CHECK(n_tokens > 0, "scratch as attention_scratch_floats says");
+
+  const auto attend_block = isa == Isa::kAvx2 ? attend_block_avx2 : attend_block_avx512;
+  AttentionBlock block = {shape, kv, sinks, q, y, first_position};
+  for (int64_t h = heads.begin; h < heads.end; h = block.heads.end) {
+    block.kv_head = h / group;
+    block.heads = {h, std::min((block.kv_head + 1) * group, heads.end)};
+    for (int64_t t = 0; t < q.n_rows; t += n_tokens) {
+      block.tokens = {t, std::min(t + n_tokens, q.n_rows)};
+      block.first_page = block.visible(t).begin / kPageTokens;
+      place_scratch(block, score_columns(shape, n_positions), scratch.data());
+      attend_block(block);
+    }
+  }
+}
+
+size_t attention_scratch_floats(const AttentionShape& shape, int64_t n_tokens,
+                                int64_t n_positions) {
+  const int64_t one = floats_per_token(shape, shape.n_heads / shape.n_kv_heads, n_positions);
+  const int64_t wanted = std::clamp<int64_t>(n_tokens, 1, kBlockTokens) * one;
+  return static_cast<size_t>(parts_floats(shape) + std::max(one, std::min(wanted, kScratchFloats)));
+}
+
+}  // namespace penstock
