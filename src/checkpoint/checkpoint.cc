@@ -1,13 +1,25 @@
 #include "checkpoint/checkpoint.h"
 
 #include "checkpoint/gguf_checkpoint.h"
+#include "checkpoint/hf_checkpoint.h"
+#include "os/file.h"
 
 namespace penstock {
 
 Result<Checkpoint> open_checkpoint(const std::filesystem::path& path) {
   if (path.extension() == ".gguf") return open_gguf(path);
-  return fail(ErrorKind::kUnsupported, "{} is no .gguf file: nothing else can be opened yet",
-              path.string());
+  if (!path_exists(path)) {
+    return fail(ErrorKind::kNotFound, "there is no file or folder {}", path.string());
+  }
+  if (path_exists(path / "penstock.json")) {
+    return fail(ErrorKind::kUnsupported, "{} is a pack, which this version cannot open yet",
+                path.string());
+  }
+  if (path_exists(path / "config.json")) return open_hf(path);
+  return fail(
+      ErrorKind::kNotFound,
+      "{} is no model: expected a .gguf file, or a folder with penstock.json or config.json",
+      path.string());
 }
 
 }  // namespace penstock

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "checkpoint/json_text.h"
 
 namespace penstock {
 namespace {
@@ -231,8 +232,7 @@ class HeaderReader {
     if (found == header_.metadata.end()) return kDefaultAlignment;
     if (!found->is_number_unsigned() || !std::has_single_bit(found->get<uint64_t>())) {
       return fail(ErrorKind::kInvalidData,
-                  "metadata \"general.alignment\" is {}, expected a power of two",
-                  found->is_number() ? found->dump() : found->type_name());
+                  "metadata \"general.alignment\" is {}, expected a power of two", brief(*found));
     }
     return found->get<uint64_t>();
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/gguf_metadata.h"
+#include "os/file.h"
 
 namespace penstock {
 namespace {
@@ -72,8 +73,7 @@ Result<std::vector<std::filesystem::path>> gguf_split_paths(const std::filesyste
   for (int i = 1; i <= split->count; ++i) {
     const std::string name = fmt::format("{}-{:05}-of-{:05}.gguf", split->prefix, i, split->count);
     const auto part = path.parent_path() / name;
-    std::error_code ignored;
-    if (!std::filesystem::exists(part, ignored)) {
+    if (!path_exists(part)) {
       return fail(ErrorKind::kNotFound, "{} is missing: it is file {} of {} of this model",
                   part.string(), i, split->count);
     }

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/json_text.h"
+
 namespace penstock {
 namespace {
 
-std::string shown(const Json& value) {
-  return value.is_number() || value.is_boolean() ? value.dump() : value.type_name();
-}
-
 std::unexpected<Error> wrong(std::string_view key, const Json& value, std::string_view expected) {
-  return fail(ErrorKind::kInvalidData, "metadata \"{}\" is {}, expected {}", key, shown(value),
+  return fail(ErrorKind::kInvalidData, "metadata \"{}\" is {}, expected {}", key, brief(value),
               expected);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "checkpoint/json_text.h"
 #include "checkpoint/model_spec.h"
 
 namespace penstock {
@@ -209,14 +210,12 @@ class Reader {
       return {};
     }
     return fail(ErrorKind::kUnsupported, "model spec: {} is {}, expected one of: {}", path,
-                json.dump(-1, ' ', true, Json::error_handler_t::replace), fmt::join(words, ", "));
+                brief(json), fmt::join(words, ", "));
   }
 
   static Result<void> wrong_type(const Json& json, const std::string& path,
                                  std::string_view expected) {
-    return fail(ErrorKind::kInvalidData, "model spec: {} is {}, expected {}", path,
-                json.is_primitive() ? json.dump(-1, ' ', true, Json::error_handler_t::replace)
-                                    : json.type_name(),
+    return fail(ErrorKind::kInvalidData, "model spec: {} is {}, expected {}", path, brief(json),
                 expected);
   }
 

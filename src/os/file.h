@@ -66,6 +66,9 @@ class Mapping {
   std::span<const std::byte> bytes_;
 };
 
+// Whether there is anything at `path`; false too where that cannot be told.
+bool path_exists(const std::filesystem::path& path);
+
 // The file's bytes as text; a file of more than `max_bytes` is refused before it is read.
 Result<std::string> read_whole_file(const std::filesystem::path& path, uint64_t max_bytes);
 

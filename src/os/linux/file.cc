@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "base/units.h"
 
@@ -64,6 +65,11 @@ Result<Mapping> Mapping::open(const std::filesystem::path& path) {
 
 Mapping::~Mapping() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+bool path_exists(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 Result<std::string> read_whole_file(const std::filesystem::path& path, uint64_t max_bytes) {
