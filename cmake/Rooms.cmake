@@ -12,6 +12,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # g++ 12 sees overlaps inside std::string that are not there (gcc.gnu.org/PR105651), and only when optimising.
   list(APPEND PENSTOCK_WARNINGS -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # clang's -Wconversion counts signedness, g++'s does not; and g++ 12's std::stable_sort uses what C++17 deprecated.
+  list(APPEND PENSTOCK_WARNINGS -Wno-sign-conversion -Wno-deprecated-declarations)
+endif()
 set(PENSTOCK_AVX2_FLAGS -O3 -mavx2 -mfma -mf16c)
 set(PENSTOCK_AVX512_FLAGS -O3 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
