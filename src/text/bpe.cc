@@ -96,8 +96,8 @@ void Bpe::encode(std::string_view piece, BpeScratch& scratch, std::vector<int32_
     return;
   }
   scratch.ids.clear();
-  const auto whole = model_.whole_pieces.empty() ? model_.whole_pieces.end()
-                                                 : model_.whole_pieces.find(std::string(piece));
+  const auto whole =
+      model_.whole_pieces.empty() ? model_.whole_pieces.end() : model_.whole_pieces.find(piece);
   if (whole != model_.whole_pieces.end()) {
     scratch.ids.push_back(whole->second);
   } else {

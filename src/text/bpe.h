@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +44,12 @@ class MergeTable {
   int shift_ = 63;
 };
 
+// Lets a map keyed by strings be searched for a view.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+
 // What a piece looks like before merging, and what may become of it.
 struct BpeModel {
   bool byte_level = false;  // symbols are bytes; otherwise characters
@@ -53,7 +60,8 @@ struct BpeModel {
   std::optional<int32_t> unk;  // stands for what has no token; without it such symbols are dropped
   bool fuse_unk = false;       // one unk for a run of them
   MergeTable merges;
-  std::unordered_map<std::string, int32_t> whole_pieces;  // taken as they stand, before any merging
+  std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>
+      whole_pieces;  // taken as they stand, before any merging
 
   BpeModel() { bytes.fill(-1); }
 };

@@ -15,8 +15,9 @@ struct FreeBytes {
   void operator()(utf8proc_uint8_t* bytes) const { std::free(bytes); }
 };
 
-// Whether no normal form changes or reorders text made of this character and others like it. Only
-// ranges that texts are full of are named; a test holds them against utf8proc.
+// Whether this character is its own normal form, begins a new stretch of text for it, and never
+// joins the character before: text may be cut in front of it. Only ranges that texts are full of
+// are named; a test holds them against utf8proc.
 bool is_inert(char32_t c, Normalizer::Form form) {
   if (c < 0x80) return true;
   if (form != Normalizer::Form::kNfc) return false;
@@ -30,12 +31,35 @@ bool is_inert(char32_t c, Normalizer::Form form) {
          (c >= 0xAC00 && c <= 0xD7A3);                                    // Korean syllables
 }
 
-bool is_inert(std::string_view text, Normalizer::Form form) {
+// How many bytes at the front of `text` are its inert characters, and where the last of them
+// begins.
+struct InertPrefix {
+  size_t bytes = 0;
+  size_t last = 0;
+};
+
+InertPrefix inert_prefix(std::string_view text, Normalizer::Form form) {
+  InertPrefix prefix;
   while (true) {
-    text.remove_prefix(ascii_prefix(text));
-    if (text.empty()) return true;
-    if (!is_inert(take_character(text), form)) return false;
+    if (const size_t ascii = ascii_prefix(text.substr(prefix.bytes)); ascii > 0) {
+      prefix.bytes += ascii;
+      prefix.last = prefix.bytes - 1;
+    }
+    std::string_view rest = text.substr(prefix.bytes);
+    if (rest.empty() || !is_inert(take_character(rest), form)) return prefix;
+    prefix.last = prefix.bytes;
+    prefix.bytes = text.size() - rest.size();
   }
+}
+
+size_t other_prefix(std::string_view text, Normalizer::Form form) {
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    std::string_view after = rest;
+    if (is_inert(take_character(after), form)) break;
+    rest = after;
+  }
+  return text.size() - rest.size();
 }
 
 utf8proc_option_t options_of(Normalizer::Form form) {
@@ -47,7 +71,7 @@ utf8proc_option_t options_of(Normalizer::Form form) {
                                         (compatible ? UTF8PROC_COMPAT : 0));
 }
 
-Result<std::string> to_form(std::string_view text, Normalizer::Form form) {
+Result<void> append_form(std::string_view text, Normalizer::Form form, std::string& out) {
   utf8proc_uint8_t* made = nullptr;
   const auto n = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                               static_cast<utf8proc_ssize_t>(text.size()), &made, options_of(form));
@@ -56,7 +80,27 @@ Result<std::string> to_form(std::string_view text, Normalizer::Form form) {
     return fail(ErrorKind::kExhausted, "cannot normalise a text of {} bytes: {}", text.size(),
                 utf8proc_errmsg(n));
   }
-  return std::string(reinterpret_cast<const char*>(made), static_cast<size_t>(n));
+  out.append(reinterpret_cast<const char*>(made), static_cast<size_t>(n));
+  return {};
+}
+
+// Inert characters are copied; the stretches between them, each with the inert character it may
+// join, go to utf8proc.
+Result<std::string> to_form(std::string_view text, Normalizer::Form form) {
+  std::string out;
+  out.reserve(text.size());
+  while (true) {
+    const InertPrefix inert = inert_prefix(text, form);
+    if (inert.bytes == text.size()) break;
+    out += text.substr(0, inert.last);
+    text.remove_prefix(inert.last);
+    const size_t joinable = inert.bytes - inert.last;
+    const size_t stretch = joinable + other_prefix(text.substr(joinable), form);
+    PENSTOCK_TRY(append_form(text.substr(0, stretch), form, out));
+    text.remove_prefix(stretch);
+  }
+  out += text;
+  return out;
 }
 
 std::string to_lower(std::string_view text) {
@@ -197,7 +241,8 @@ Result<std::string_view> Normalizer::apply(std::string_view text, RegexScratch& 
                                            std::string& buffer) const {
   for (const Step& step : steps_) {
     const auto* form = std::get_if<Form>(&step);
-    if (form != nullptr && is_inert(text, *form)) continue;  // the usual case: nothing to copy
+    if (form != nullptr && inert_prefix(text, *form).bytes == text.size())
+      continue;  // the usual case
     PENSTOCK_ASSIGN(std::string made, std::visit(Apply{text, scratch}, step));
     buffer = std::move(made);
     text = buffer;

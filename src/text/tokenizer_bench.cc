@@ -4,6 +4,8 @@
 // number of tokens.
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 
@@ -41,15 +43,26 @@ std::string new_words() {
   return text;
 }
 
-Tokenizer tokenizer_with(const char* pre) {
+Tokenizer tokenizer_with(const std::string& pre) {
   GgufVocabulary vocabulary = smollm2_vocabulary();
   vocabulary.pre = pre;
   vocabulary.add_bos = false;
   return expect_value(Tokenizer::from_vocabulary(vocabulary));
 }
 
-void encode(benchmark::State& state, const char* pre, std::string (*make_text)()) {
+// Where PENSTOCK_BENCH_TEXTS names a folder, the texts are left there for whoever compares.
+void leave_text(const std::string& name, const std::string& text) {
+  const char* folder = std::getenv("PENSTOCK_BENCH_TEXTS");
+  if (folder == nullptr) return;
+  std::ofstream(std::string(folder) + "/" + name + ".txt", std::ios::binary) << text;
+}
+
+using MakeText = std::string (*)();
+
+void encode(benchmark::State& state, const std::string& pre, const std::string& name,
+            MakeText make_text) {
   const std::string text = make_text();
+  leave_text(name, text);
   const Tokenizer tokenizer = tokenizer_with(pre);
   size_t n_tokens = 0;
   for (auto _ : state) {
@@ -62,16 +75,23 @@ void encode(benchmark::State& state, const char* pre, std::string (*make_text)()
   state.counters["bytes"] = static_cast<double>(text.size());
 }
 
-#define PENSTOCK_ENCODE(name, pre)                                  \
-  BENCHMARK_CAPTURE(encode, name / english, pre, english_and_code); \
-  BENCHMARK_CAPTURE(encode, name / scripts, pre, many_scripts);     \
-  BENCHMARK_CAPTURE(encode, name / new_words, pre, new_words)
-
-PENSTOCK_ENCODE(smollm, "smollm");
-PENSTOCK_ENCODE(qwen2, "qwen2");
-PENSTOCK_ENCODE(llama3, "llama-bpe");
-PENSTOCK_ENCODE(o200k, "gpt-4o");
-PENSTOCK_ENCODE(deepseek, "deepseek-v3");
+// encode/STYLE/TEXT for each of both.
+const bool kRegistered = [] {
+  const std::pair<std::string, std::string> styles[] = {{"smollm", "smollm"},
+                                                        {"qwen2", "qwen2"},
+                                                        {"llama3", "llama-bpe"},
+                                                        {"o200k", "gpt-4o"},
+                                                        {"deepseek", "deepseek-v3"}};
+  const std::pair<std::string, MakeText> texts[] = {
+      {"english", english_and_code}, {"scripts", many_scripts}, {"new_words", new_words}};
+  for (const auto& [style, pre] : styles) {
+    for (const auto& [name, make_text] : texts) {
+      benchmark::RegisterBenchmark(fmt::format("encode/{}/{}", style, name).c_str(), encode, pre,
+                                   name, make_text);
+    }
+  }
+  return true;
+}();
 
 void one_letter(benchmark::State& state) {
   const Tokenizer tokenizer = tokenizer_with("qwen2");

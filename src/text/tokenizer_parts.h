@@ -34,12 +34,8 @@ class TokenTable {
   std::optional<int32_t> find(std::string_view text) const;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-  std::vector<std::optional<std::string>> texts_;                        // [id]
-  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> ids_;  // by text
+  std::vector<std::optional<std::string>> texts_;                            // [id]
+  std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>> ids_;  // by text
 };
 
 struct TokenizerParts {
