@@ -1,5 +1,5 @@
-// The header of one GGUF file: metadata, and where each tensor's bytes are. Layout: section 2 of
-// docs/formats.md.
+// The header of one GGUF file: metadata, and where each tensor's bytes are. Layout and rules:
+// docs/checkpoints.md.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Which format a weight of a Hugging Face checkpoint is stored in, told by the tensors that are
-// there: the recognition table of docs/formats.md.
+// there: the table of docs/checkpoints.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The header of one safetensors file: where each tensor's bytes are. Layout: section 1 of
-// docs/formats.md.
+// The header of one safetensors file: where each tensor's bytes are. Layout and rules:
+// docs/checkpoints.md.
 #pragma once
 
 #include <cstddef>
