@@ -61,7 +61,7 @@ Result<std::vector<uint64_t>> numbers_of(const Json& json, const std::string& te
 Result<const Json*> field_of(const Json& entry, const std::string& tensor, const char* field) {
   if (!entry.is_object()) {
     return fail(ErrorKind::kInvalidData, "tensor {} is {}, expected an object", tensor,
-                entry.type_name());
+                brief(entry));
   }
   const auto found = entry.find(field);
   if (found != entry.end()) return &*found;
@@ -93,7 +93,7 @@ Result<SafetensorsTensor> tensor_of(const Json& entry, const std::string& name, 
   PENSTOCK_ASSIGN(const Json* const offsets, field_of(entry, name, "data_offsets"));
   if (!dtype->is_string()) {
     return fail(ErrorKind::kInvalidData, "tensor {} has a dtype that is {}, expected a string",
-                name, dtype->type_name());
+                name, brief(*dtype));
   }
   tensor.dtype = dtype->get<std::string>();
   PENSTOCK_ASSIGN(tensor.shape, numbers_of(*shape, name, "shape"));
@@ -168,7 +168,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> he
   if (!json) return std::unexpected(json.error().in("the safetensors header"));
   if (!json->is_object()) {
     return fail(ErrorKind::kInvalidData, "the safetensors header is {}, expected an object",
-                json->type_name());
+                brief(*json));
   }
   const uint64_t data_begin = kLengthBytes + length;
   SafetensorsHeader header;

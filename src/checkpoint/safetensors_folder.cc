@@ -86,8 +86,10 @@ class ShardReader {
       const auto n_extra = std::ranges::count_if(
           contents.header, [&](const auto& entry) { return !index_.contains(entry.first); });
       if (n_extra > 0) {
-        result_.notes.push_back(fmt::format("{} tensors of {} are not used: {} does not list them",
-                                            n_extra, shard, kIndexName));
+        result_.notes.push_back(fmt::format("{} tensor{} of {} not used: {} does not list {}",
+                                            n_extra, n_extra == 1 ? "" : "s",
+                                            n_extra == 1 ? shard + " is" : shard + " are",
+                                            kIndexName, n_extra == 1 ? "it" : "them"));
       }
     }
   }
