@@ -1,0 +1,92 @@
+// What the ISA files of the exact product offer to matmul_exact.cc, in plain pointers: an inline
+// function shared with other files could be merged into code that runs on every machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/format.h"
+
+namespace penstock {
+
+inline constexpr int kLaneCount = 16;
+inline constexpr int kTileRows = 4;  // weight rows that are multiplied together
+
+// The stored rows of a matrix, as an unpacker reads them.
+struct StoredRows {
+  const uint8_t* data = nullptr;
+  const uint8_t* scales = nullptr;  // of formats that keep them apart
+  size_t row_bytes = 0;
+  int64_t cols = 0;
+  // FP8: the scale of [row, col] is number row / scale_rows * scales_per_row + col / scale_cols.
+  ScaleFormat scale_format = ScaleFormat::kF32;
+  int64_t scale_rows = 1;
+  int64_t scale_cols = 1;
+  int64_t scales_per_row = 0;
+};
+
+// Where the sums of one tile go: y[t * stride + r] = scale * sum of token t and row r < n_rows.
+struct TileResults {
+  float* y = nullptr;
+  int64_t stride = 0;
+  int n_rows = kTileRows;
+  float scale = 1.0F;
+};
+
+// The lanes of a tile between two blocks of columns, [tokens][kTileRows][kLaneCount].
+struct TileCarry {
+  float* lanes = nullptr;
+  bool first = true;  // lanes start from +0
+  bool last = true;   // the sums are finished and written
+};
+
+// Widens columns [begin, end) of rows [row, row + n_rows) into `tile`, [ceil((end - begin) / 16)]
+// [kTileRows][kLaneCount]. Rows beyond n_rows repeat the last one; columns beyond `end` are -0, so
+// that +0 times it added to a lane changes nothing, not even the sign of a zero.
+using FillTile = void (*)(const StoredRows& w, int64_t row, int n_rows, int64_t begin, int64_t end,
+                          float* tile);
+
+// Multiplies a filled tile by the `n_cols` columns of each token at x, `x_stride` floats apart.
+using MultiplyTile = void (*)(const float* tile, int64_t n_cols, const float* x, int64_t x_stride,
+                              const TileCarry& carry, const TileResults& results);
+
+// Both at once for few tokens, without a tile in memory: results.n_rows rows from `row`.
+using MultiplyRows = void (*)(const StoredRows& w, int64_t row, const float* x, int64_t x_stride,
+                              const TileResults& results);
+
+inline constexpr int kMostTileTokens = 6;
+inline constexpr int kMostFusedTokens = 4;
+
+// A format's own kernels; all null for the formats that go through tensor/codec.h.
+struct FormatKernels {
+  FillTile fill = nullptr;
+  MultiplyRows multiply_rows[kMostFusedTokens] = {};  // [n_tokens - 1]
+};
+
+struct ExactKernels {
+  int tile_tokens = 0;                               // tokens of the largest tile
+  int fused_tokens = 0;                              // most tokens that multiply_rows takes
+  MultiplyTile multiply_tile[kMostTileTokens] = {};  // [n_tokens - 1]
+  FormatKernels formats[kFormatCount] = {};
+};
+
+const ExactKernels& exact_kernels_avx2();
+const ExactKernels& exact_kernels_avx512();
+
+// Parts of the two above, each by a file of its own.
+void add_plain_kernels_avx2(ExactKernels& kernels);  // F32, F16, BF16, FP8
+void add_fp4_kernels_avx2(ExactKernels& kernels);    // MXFP4, NVFP4, split and in blocks
+void add_ggml_kernels_avx2(ExactKernels& kernels);   // the other ggml blocks
+void add_plain_kernels_avx512(ExactKernels& kernels);
+void add_fp4_kernels_avx512(ExactKernels& kernels);
+void add_ggml_kernels_avx512(ExactKernels& kernels);
+
+// Every code of an 8-bit scale as float32.
+struct ScaleTable {
+  float of[256];
+};
+extern const ScaleTable kE4m3Scales;
+extern const ScaleTable kUe4m3Scales;
+extern const ScaleTable kE8m0Scales;
+
+}  // namespace penstock

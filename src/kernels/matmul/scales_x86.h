@@ -1,0 +1,96 @@
+// Scales on their way into vector registers. Only for ISA files (F16C).
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/matmul/matmul_exact_kernels.h"
+
+namespace penstock {
+namespace {
+
+// Numbers that were put in memory to be broadcast from there: a broadcast load needs no shuffle,
+// which is what unpacking is short of.
+template <int n>
+struct Broadcastable {
+  alignas(64) float of[n];
+
+  // Call after writing: the compiler would otherwise keep the numbers in a register and shuffle.
+  [[gnu::always_inline]] void settle() { asm("" : "+m"(of)); }
+};
+
+// The two f16 at `bytes` in of[0] and of[1]; what follows them, to 8 bytes, is read and ignored.
+[[gnu::always_inline]] inline Broadcastable<4> two_halves(const uint8_t* bytes) {
+  Broadcastable<4> scales;
+  const __m128i halves = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes));
+  _mm_store_ps(scales.of, _mm_cvtph_ps(halves));
+  scales.settle();
+  return scales;
+}
+
+[[gnu::always_inline]] inline float half_at(const uint8_t* bytes) {
+  uint16_t bits;
+  std::memcpy(&bits, bytes, sizeof bits);
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+}
+
+[[gnu::always_inline]] inline uint32_t word_at(const uint8_t* bytes) {
+  uint32_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+// Scale number i of an FP8 matrix.
+[[gnu::always_inline]] inline float fp8_scale(const StoredRows& w, int64_t i) {
+  float scale = 1.0F;
+  switch (w.scale_format) {
+    case ScaleFormat::kF32:
+      std::memcpy(&scale, w.scales + 4 * i, sizeof scale);
+      break;
+    case ScaleFormat::kBF16: {
+      uint16_t bits;
+      std::memcpy(&bits, w.scales + 2 * i, sizeof bits);
+      const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+      std::memcpy(&scale, &wide, sizeof scale);
+      break;
+    }
+    case ScaleFormat::kF16:
+      scale = half_at(w.scales + 2 * i);
+      break;
+    case ScaleFormat::kE8M0:
+      scale = kE8m0Scales.of[w.scales[i]];
+      break;
+  }
+  return scale;
+}
+
+// Walks the scales of one FP8 row: one for every scale_cols columns, itself a multiple of 16 (or
+// the whole row's).
+class Fp8RowScale {
+ public:
+  [[gnu::always_inline]] Fp8RowScale(const StoredRows& w, int64_t row, int64_t begin)
+      : w_(&w),
+        next_(row / w.scale_rows * w.scales_per_row + begin / w.scale_cols),
+        left_(w.scale_cols - begin % w.scale_cols) {
+    if (w.scales != nullptr) scale_ = fp8_scale(w, next_++);
+  }
+  // The scale of the next 16 columns.
+  [[gnu::always_inline]] float take_16() {
+    if (left_ <= 0) {
+      scale_ = fp8_scale(*w_, next_++);
+      left_ = w_->scale_cols;
+    }
+    left_ -= 16;
+    return scale_;
+  }
+
+ private:
+  const StoredRows* w_;
+  int64_t next_;  // number of the next scale
+  int64_t left_;  // columns before it is due
+  float scale_ = 1.0F;
+};
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,102 @@
+// The loops every unpacker of the exact class is put through: fused with the product for a few
+// tokens, or into a tile in memory. Included by ISA files after their lanes_*.h, which defines
+// Lanes and kFusedTokens.
+//
+// An unpacker reads one row of one format from a given column on:
+//   static constexpr int kCols       columns it widens at a time, a multiple of 16
+//   static constexpr bool kRagged    whether rows may end between multiples of 16
+//   U(const StoredRows&, row, begin) begin is a multiple of kCols
+//   next(emit)                       calls emit(i, weights) for lanes i = 0 .. kCols / 16 - 1, in
+//   order last(n)                          if kRagged: the last n < 16 columns, -0 behind them
+#pragma once
+
+#include "kernels/matmul/matmul_exact_kernels.h"
+
+namespace penstock {
+namespace {
+
+template <class U>
+[[gnu::always_inline]] inline U unpacker_at(const StoredRows& w, int64_t row, int n_rows, int r,
+                                            int64_t begin) {
+  return U(w, row + (r < n_rows ? r : n_rows - 1), begin);
+}
+
+template <class U>
+void fill_tile(const StoredRows& w, int64_t row, int n_rows, int64_t begin, int64_t end,
+               float* tile) {
+  for (int r = 0; r < kTileRows; ++r) {
+    U unpacker = unpacker_at<U>(w, row, n_rows, r, begin);
+    float* to = tile + r * kLaneCount;
+    constexpr int kStep = kTileRows * kLaneCount;  // to the next lanes of the same row
+    int64_t k = begin;
+    for (; k + U::kCols <= end; k += U::kCols) {
+      unpacker.next([&](int i, Lanes weights)
+                        __attribute__((always_inline)) { store_lanes(to + i * kStep, weights); });
+      to += U::kCols / kLaneCount * kStep;
+    }
+    if constexpr (U::kRagged) {
+      if (k < end) store_lanes(to, unpacker.last(end - k));
+    }
+  }
+}
+
+template <class U, int T>
+void multiply_rows(const StoredRows& w, int64_t row, const float* x, int64_t x_stride,
+                   const TileResults& results) {
+  Lanes acc[T][kTileRows];
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r) acc[t][r] = zero_lanes();
+  }
+  static_assert(kTileRows == 4);
+  U unpackers[kTileRows] = {
+      unpacker_at<U>(w, row, results.n_rows, 0, 0), unpacker_at<U>(w, row, results.n_rows, 1, 0),
+      unpacker_at<U>(w, row, results.n_rows, 2, 0), unpacker_at<U>(w, row, results.n_rows, 3, 0)};
+  int64_t k = 0;
+  for (; k + U::kCols <= w.cols; k += U::kCols) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kTileRows; ++r) {
+      unpackers[r].next([&](int i, Lanes weights) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t) {
+          const Lanes tokens = load_lanes(x + t * x_stride + k + i * kLaneCount);
+          acc[t][r] = fma_lanes(tokens, weights, acc[t][r]);
+        }
+      });
+    }
+  }
+  if constexpr (U::kRagged) {
+    if (k < w.cols) {
+      const int64_t n = w.cols - k;
+#pragma GCC unroll 4
+      for (int r = 0; r < kTileRows; ++r) {
+        const Lanes weights = unpackers[r].last(n);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t) {
+          acc[t][r] = fma_lanes(load_first_lanes(x + t * x_stride + k, n), weights, acc[t][r]);
+        }
+      }
+    }
+  }
+  finish_tile<T>(acc, results);
+}
+
+// The kernels of one format, fused for up to `n_fused` tokens.
+template <class U, int n_fused>
+FormatKernels kernels_of() {
+  FormatKernels kernels{.fill = fill_tile<U>};
+  kernels.multiply_rows[0] = multiply_rows<U, 1>;
+  if constexpr (n_fused >= 2) kernels.multiply_rows[1] = multiply_rows<U, 2>;
+  if constexpr (n_fused >= 3) kernels.multiply_rows[2] = multiply_rows<U, 3>;
+  if constexpr (n_fused >= 4) kernels.multiply_rows[3] = multiply_rows<U, 4>;
+  return kernels;
+}
+
+template <class U>
+void add_kernels(ExactKernels& kernels, Format format) {
+  kernels.formats[static_cast<int>(format)] = kernels_of<U, kFusedTokens>();
+}
+
+}  // namespace
+}  // namespace penstock
