@@ -2,6 +2,8 @@
 
 #include "checkpoint/gguf_checkpoint.h"
 #include "checkpoint/hf_checkpoint.h"
+#include "checkpoint/pack.h"
+#include "checkpoint/pack_index.h"
 #include "os/file.h"
 
 namespace penstock {
@@ -11,10 +13,7 @@ Result<Checkpoint> open_checkpoint(const std::filesystem::path& path) {
   if (!path_exists(path)) {
     return fail(ErrorKind::kNotFound, "there is no file or folder {}", path.string());
   }
-  if (path_exists(path / "penstock.json")) {
-    return fail(ErrorKind::kUnsupported, "{} is a pack, which this version cannot open yet",
-                path.string());
-  }
+  if (is_pack(path)) return open_pack(path);
   if (path_exists(path / "config.json")) return open_hf(path);
   return fail(
       ErrorKind::kNotFound,

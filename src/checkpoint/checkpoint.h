@@ -70,6 +70,8 @@ struct StoredTokenizer {
 struct GenerationDefaults {
   std::vector<int32_t> eos_ids = {};  // the union of generation_config, config and GGUF eos/eot ids
   std::optional<int32_t> bos_id = {};
+
+  bool operator==(const GenerationDefaults&) const = default;
 };
 
 enum class SourceKind : uint8_t { kHuggingFace, kGguf, kPack };
