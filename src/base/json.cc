@@ -22,12 +22,17 @@ class Bounds {
         throw Error{ErrorKind::kInvalidData,
                     fmt::format("JSON is nested deeper than {} levels", limits_.max_depth)};
       }
-      if (limits_.refuse_duplicates && event == Event::object_start) keys_.emplace_back();
-    } else if (limits_.refuse_duplicates && event == Event::object_end) {
-      keys_.pop_back();
-    } else if (limits_.refuse_duplicates && event == Event::key) {
+      if (event == Event::object_start) objects_.emplace_back();
+    } else if (event == Event::object_end) {
+      objects_.pop_back();
+    } else if (event == Event::key) {
+      if (++objects_.back().n_keys > limits_.max_keys) {
+        throw Error{ErrorKind::kInvalidData,
+                    fmt::format("a JSON object has more than {} keys", limits_.max_keys)};
+      }
+      if (!limits_.refuse_duplicates) return true;
       const auto& key = value.template get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
+      if (!objects_.back().keys.insert(key).second) {
         throw Error{ErrorKind::kInvalidData, fmt::format("JSON key \"{}\" occurs twice in one object", key)};
       }
     }
@@ -35,8 +40,12 @@ class Bounds {
   }
 
  private:
+  struct Object {
+    size_t n_keys = 0;
+    std::set<std::string> keys = {};  // filled only to find duplicates
+  };
   JsonLimits limits_;
-  std::vector<std::set<std::string>> keys_;  // of the objects now open
+  std::vector<Object> objects_;  // now open
 };
 
 std::string where(std::string_view text, size_t byte) {
@@ -49,10 +58,6 @@ std::string where(std::string_view text, size_t byte) {
 
 template <class J>
 Result<J> parse(std::string_view text, JsonLimits limits) {
-  // The library takes a NUL byte for the end of the text and would not look at what follows.
-  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
-    return fail(ErrorKind::kInvalidData, "invalid JSON at {}", where(text, nul + 1));
-  }
   try {
     return J::parse(text, Bounds<J>(limits));
   } catch (const Error& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -16,6 +17,8 @@ struct JsonLimits {
   size_t max_depth = 64;  // arrays and objects inside each other
   bool refuse_duplicates =
       false;  // a key twice in one object is an error; otherwise the last one wins
+  // Keys of one object. An OrderedJson looks through all of them at each insertion.
+  size_t max_keys = std::numeric_limits<size_t>::max();
 };
 
 // Errors are kInvalidData and say where: "line 3, column 7: ...". Invalid UTF-8 inside strings is

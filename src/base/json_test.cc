@@ -27,11 +27,11 @@ TEST(Json, DuplicatesAreRefusedOnlyWhereAsked) {
   EXPECT_TRUE(parse_json(R"({"a":{"a":1},"b":{"a":2}})", {.refuse_duplicates = true}));
 }
 
-TEST(Json, NulBytesDoNotEndTheText) {
-  EXPECT_FALSE(parse_json(std::string_view("{}\0", 3)));
-  EXPECT_FALSE(parse_json(std::string_view("{}\0 oops", 8)));
-  EXPECT_FALSE(parse_json(std::string_view("\"a\0b\"", 5)));
-  EXPECT_TRUE(parse_json(R"("a\u0000b")")) << "an escaped one is a character like others";
+TEST(Json, KeysOfOneObjectAreBoundedExactly) {
+  const JsonLimits two{.max_keys = 2};
+  EXPECT_TRUE(parse_ordered_json(R"({"a":1,"b":{"a":1,"b":2}})", two));
+  EXPECT_FALSE(parse_ordered_json(R"({"a":1,"b":{"a":1,"b":2,"c":3}})", two));
+  EXPECT_FALSE(parse_ordered_json(R"({"a":{"a":1},"b":{},"c":3})", two));
 }
 
 TEST(Json, InvalidUtf8IsAnErrorNotAnException) { EXPECT_FALSE(parse_json("\"\xff\"")); }
