@@ -147,7 +147,9 @@ void EngineCore::sample_one(ActiveRequest& request, std::span<float> logits) {
   if (ends_answer(request, *token)) {
     return end(request, RequestEnd{.reason = EndReason::kStop, .stop_id = *token});
   }
-  request.sink->push(TokenEvent{*token});
+  if (!request.sink->push(TokenEvent{*token})) {
+    return end(request, RequestEnd{.reason = EndReason::kAborted});
+  }
   if (request.n_generated() + 1 == request.max_tokens) {
     return end(request, RequestEnd{.reason = EndReason::kLength});
   }

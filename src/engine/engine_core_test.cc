@@ -17,14 +17,16 @@ namespace penstock {
 namespace {
 
 struct Recorder : EventSink {
-  void push(Event event) override {
+  bool push(Event event) override {
     EXPECT_FALSE(end || error) << "an event after the last one";
     if (const auto* token = std::get_if<TokenEvent>(&event)) tokens.push_back(token->id);
     if (const auto* last = std::get_if<RequestEnd>(&event)) end = *last;
     if (const auto* fault = std::get_if<Error>(&event)) error = *fault;
+    return tokens.size() < wanted;
   }
   bool over() const { return end || error; }
 
+  size_t wanted = std::numeric_limits<size_t>::max();
   std::vector<int32_t> tokens;
   std::optional<RequestEnd> end;
   std::optional<Error> error;
@@ -244,6 +246,15 @@ TEST(EngineCore, AbortEndsARequestBeforeTheNextStepAtEveryStage) {
     rig.run_to_the_end();
     EXPECT_EQ(other.events->tokens, plain_answer(other_prompt, 80));
   }
+}
+
+TEST(EngineCore, ASinkThatWantsNoMoreEndsItsRequest) {
+  Rig rig;
+  const auto client = rig.send(greedy({1, 2}, 100));
+  client.events->wanted = 3;
+  rig.run_to_the_end();
+  EXPECT_EQ(client.events->tokens, plain_answer({1, 2}, 3));
+  EXPECT_EQ(client.events->end.value().reason, EndReason::kAborted);
 }
 
 // BC-59: failing one step after the other, whoever is in it.

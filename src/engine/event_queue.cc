@@ -2,12 +2,13 @@
 
 namespace penstock {
 
-void EventQueue::push(Event event) {
+bool EventQueue::push(Event event) {
   {
     const std::scoped_lock lock(mutex_);
     events_.push_back(std::move(event));
   }
   changed_.notify_one();
+  return true;
 }
 
 Event EventQueue::pop() {

@@ -12,7 +12,7 @@ namespace penstock {
 // Thread-safe.
 class EventQueue : public EventSink {
  public:
-  void push(Event event) override;
+  bool push(Event event) override;
   // Waits for the next event. Not to be called after the last one.
   Event pop();
 

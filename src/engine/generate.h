@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string_view>
 
 #include "base/result.h"
@@ -11,10 +10,9 @@
 
 namespace penstock {
 
-// Hands each piece of the answer to `show` as it comes; when it returns false, the request is
+// Hands each piece of the answer to `show` as it comes; when that returns false, the answer ends as
 // aborted.
-Result<OutputEnd> generate(Engine& engine, std::shared_ptr<const Tokenizer> tokenizer,
-                           GenerationRequest request,
+Result<OutputEnd> generate(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,
                            const std::function<bool(std::string_view piece)>& show);
 
 }  // namespace penstock

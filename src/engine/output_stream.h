@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "base/result.h"
 #include "engine/request.h"
 
 namespace penstock {
@@ -35,22 +35,30 @@ struct OutputUpdate {
   std::optional<Result<OutputEnd>> end = {};
 };
 
-// Thread-compatible. Any split of the same tokens over calls gives the same text.
+// Thread-compatible. Special tokens have no text.
 class OutputStream {
  public:
-  OutputStream(std::shared_ptr<const Tokenizer> tokenizer, const GenerationRequest& request);
+  // kInvalidArgument for stop strings that are none.
+  static Result<OutputStream> create(const Tokenizer& tokenizer, const GenerationRequest& request);
   OutputStream(OutputStream&&) noexcept;
+  OutputStream& operator=(OutputStream&&) noexcept;
   ~OutputStream();
 
-  // Takes one event. Once an update has an end (the engine's, or a stop string's: then the caller
-  // aborts the engine's request) there is nothing more to push.
+  // Takes one event. After an update with an end (the engine's, or a stop string's: then the caller
+  // gives up the request's handle) there is nothing more to push.
   OutputUpdate push(const Event& event);
+  // So far.
+  const Usage& usage() const { return usage_; }
 
  private:
   struct Text;
+  OutputStream(std::unique_ptr<Text> text, int64_t n_prompt);
+
+  OutputUpdate push_token(int32_t id);
+  OutputUpdate push_end(const RequestEnd& end);
 
   std::unique_ptr<Text> text_;
-  Usage usage_;
+  Usage usage_ = {};
 };
 
 }  // namespace penstock

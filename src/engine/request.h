@@ -46,8 +46,9 @@ using Event = std::variant<TokenEvent, RequestEnd, Error>;
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  // Called on the engine's thread, which waits for nobody: must return at once.
-  virtual void push(Event event) = 0;
+  // Called on the engine's thread, which waits for nobody: must return at once. False: nobody wants
+  // the rest, and the engine aborts the request.
+  virtual bool push(Event event) = 0;
 };
 
 }  // namespace penstock

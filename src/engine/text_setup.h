@@ -15,7 +15,7 @@ class ChatTemplate;
 struct TextSetup {
   std::shared_ptr<const Tokenizer> tokenizer = {};
   std::shared_ptr<const ChatTemplate> chat_template = {};  // null: the checkpoint has none
-  std::string chat_template_source = {};
+  std::string template_source = {};
   std::string bos_token = {};
   std::string eos_token = {};
 };

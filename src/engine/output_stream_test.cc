@@ -1,0 +1,123 @@
+#include "engine/output_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/fake_chat.h"
+#include "engine/generate.h"
+#include "text/tokenizer.h"
+
+namespace penstock {
+namespace {
+
+struct Read {
+  std::vector<std::string> pieces;
+  std::string text;
+  OutputEnd end;
+};
+
+// What a reader sees of an answer of `ids` and then `last`.
+Read read(const std::vector<int32_t>& ids, const RequestEnd& last,
+          std::vector<std::string> stop = {}) {
+  const TextSetup text = fake_text();
+  auto output =
+      OutputStream::create(*text.tokenizer, {.prompt = {1, 2, 3}, .stop = std::move(stop)}).value();
+  Read seen;
+  const auto take = [&](const Event& event) {
+    OutputUpdate update = output.push(event);
+    if (!update.text.empty()) seen.pieces.push_back(update.text);
+    seen.text += update.text;
+    if (update.end) seen.end = update.end->value();
+    return update.end.has_value();
+  };
+  for (const int32_t id : ids) {
+    if (take(TokenEvent{id})) return seen;
+  }
+  EXPECT_TRUE(take(last));
+  return seen;
+}
+
+constexpr RequestEnd kEos{.reason = EndReason::kStop, .stop_id = kImEnd};
+constexpr RequestEnd kFull{.reason = EndReason::kLength};
+
+TEST(OutputStream, GivesWholeCharactersAsTheyCome) {
+  const Read seen = read(bytes_of("a\xC3\xA9\xF0\x9F\x98\x80"), kEos);
+  EXPECT_EQ(seen.pieces, (std::vector<std::string>{"a", "\xC3\xA9", "\xF0\x9F\x98\x80"}));
+  EXPECT_EQ(seen.end.reason, FinishReason::kStop);
+  // Seven bytes, and the token that ended the answer.
+  EXPECT_EQ(seen.end.usage, (Usage{.prompt_tokens = 3, .completion_tokens = 8}));
+}
+
+// BC-32b
+TEST(OutputStream, ACharacterCutByTheLengthIsOneReplacement) {
+  const Read seen = read(bytes_of("ab\xF0\x9F\x98"), kFull);
+  EXPECT_EQ(seen.text, "ab\xEF\xBF\xBD");
+  EXPECT_EQ(seen.end.reason, FinishReason::kLength);
+  EXPECT_EQ(seen.end.usage.completion_tokens, 5);
+}
+
+// BC-34
+TEST(OutputStream, NothingOfAStopStringIsEverShown) {
+  const Read seen = read(bytes_of("alpha beta gamma delta"), kEos, {"beta gamma", "beta gammas"});
+  EXPECT_EQ(seen.text, "alpha ");
+  EXPECT_EQ(seen.end.reason, FinishReason::kStop);
+  EXPECT_EQ(seen.end.usage.completion_tokens, 16) << "tokens up to the match, not what came after";
+}
+
+TEST(OutputStream, WhatLookedLikeAStopIsShownInTheEnd) {
+  const Read cut = read(bytes_of("alpha beta gam"), kFull, {"beta gamma"});
+  EXPECT_EQ(cut.text, "alpha beta gam");
+  EXPECT_EQ(cut.end.reason, FinishReason::kLength);
+  EXPECT_EQ(read(bytes_of("alpha beta gam."), kEos, {"beta gamma"}).text, "alpha beta gam.");
+}
+
+TEST(OutputStream, SpecialTokensHaveNoText) {
+  EXPECT_EQ(read({'a', kImStart, kThink, 'b'}, kEos).text, "a<think>b");
+}
+
+TEST(OutputStream, AnErrorIsTheEnd) {
+  const TextSetup text = fake_text();
+  auto output = OutputStream::create(*text.tokenizer, {.prompt = {1}}).value();
+  const OutputUpdate update = output.push(Error{ErrorKind::kInternal, "planted"});
+  ASSERT_TRUE(update.end);
+  ASSERT_FALSE(update.end->has_value());
+  EXPECT_EQ(update.end->error().message, "planted");
+}
+
+TEST(OutputStream, AnEmptyStopStringIsRefused) {
+  const TextSetup text = fake_text();
+  const auto output = OutputStream::create(*text.tokenizer, {.prompt = {1}, .stop = {""}});
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().param, "stop");
+}
+
+TEST(Generate, ShowsTheAnswerAndStopsWhenTold) {
+  const TextSetup text = fake_text();
+  const auto engine = Engine::start(std::make_unique<FakeModel>(saying(bytes_of("hello, world"))),
+                                    {kImEnd}, {}, Log::none());
+  GenerationRequest request{.prompt = {kImStart, 'a', 's', 's', 'i', 's', 't', 'a', 'n', 't', '\n'},
+                            .sampling = {.temperature = 0.0}};
+  const auto run = [&](size_t wanted) {
+    std::string shown;
+    const auto end = generate(*engine, *text.tokenizer, request, [&](std::string_view piece) {
+      shown += piece;
+      return shown.size() < wanted;
+    });
+    return std::pair(shown, end.value());
+  };
+  const auto [whole, end] = run(100);
+  EXPECT_EQ(whole, "hello, world");
+  EXPECT_EQ(end.reason, FinishReason::kStop);
+  EXPECT_EQ(end.usage, (Usage{.prompt_tokens = 11, .completion_tokens = 13}));
+
+  request.stop = {"wor"};
+  EXPECT_EQ(run(100).first, "hello, ");
+  request.prompt = {};
+  EXPECT_FALSE(generate(*engine, *text.tokenizer, request, [](std::string_view) { return true; }));
+}
+
+}  // namespace
+}  // namespace penstock
