@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,7 @@ struct ServerOptions {
   int n_threads = 2;               // for sockets, templates, tokenising; the engine has its own
   size_t max_connections = 512;
   size_t max_header_bytes = 16 * 1024;
-  size_t max_body_bytes = 16 * 1024 * 1024;
+  size_t max_body_bytes = 8 * 1024 * 1024;
   std::chrono::milliseconds request_timeout = std::chrono::seconds(30);  // header and body
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(75);     // between requests
   std::chrono::milliseconds write_timeout = std::chrono::seconds(30);  // no byte taken for so long
@@ -34,6 +35,7 @@ struct ServedModel {
   std::string name = {};
   std::shared_ptr<Engine> engine = {};
   std::shared_ptr<const ChatFormatter> chat = {};
+  std::time_t created = std::time(nullptr);  // for /v1/models
 };
 
 // Thread-safe. Runs on its own threads; logs requests, never prompts or keys.

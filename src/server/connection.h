@@ -1,0 +1,17 @@
+// What happens on one client's connection: requests, one after the other, to the routes.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+
+#include "server/server_state.h"
+
+namespace penstock {
+
+// The socket's executor is a strand. `place` is the connection's own among the server's.
+boost::asio::awaitable<void> serve_connection(boost::asio::ip::tcp::socket socket,
+                                              std::shared_ptr<ServerState> state,
+                                              ServerState::Place place);
+
+}  // namespace penstock

@@ -1,0 +1,34 @@
+#include "server/mailbox.h"
+
+#include <utility>
+
+namespace penstock {
+
+bool Mailbox::push(Event event) {
+  const std::scoped_lock lock(mutex_);
+  if (!notify_) return false;
+  if (events_.size() >= max_tokens_ && std::holds_alternative<TokenEvent>(event)) {
+    overflowed_ = true;
+    return false;
+  }
+  events_.push_back(std::move(event));
+  if (events_.size() == 1) notify_();
+  return true;
+}
+
+std::vector<Event> Mailbox::take() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(events_, {});
+}
+
+bool Mailbox::overflowed() const {
+  const std::scoped_lock lock(mutex_);
+  return overflowed_;
+}
+
+void Mailbox::close() {
+  const std::scoped_lock lock(mutex_);
+  notify_ = nullptr;
+}
+
+}  // namespace penstock

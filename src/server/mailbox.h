@@ -1,0 +1,38 @@
+// A sink for a connection: keeps a request's events until the connection's own thread takes them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace penstock {
+
+// Thread-safe.
+class Mailbox : public EventSink {
+ public:
+  // `notify` is called on the engine's thread when the first event lies ready. When a token would
+  // be the one after `max_tokens` that nobody took, the reader has fallen too far behind: the
+  // mailbox wants no more.
+  Mailbox(std::function<void()> notify, size_t max_tokens)
+      : notify_(std::move(notify)), max_tokens_(max_tokens) {}
+
+  bool push(Event event) override;
+
+  // All there are, in order.
+  std::vector<Event> take();
+  bool overflowed() const;
+  // The reader goes away: once this has returned, `notify` is not called any more.
+  void close();
+
+ private:
+  mutable std::mutex mutex_;
+  std::function<void()> notify_;  // under mutex_; empty when closed
+  const size_t max_tokens_;
+  std::vector<Event> events_;  // under mutex_
+  bool overflowed_ = false;    // under mutex_
+};
+
+}  // namespace penstock
