@@ -11,12 +11,22 @@ bool EventQueue::push(Event event) {
   return true;
 }
 
-Event EventQueue::pop() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !events_.empty(); });
+Event EventQueue::take_first() {
   Event event = std::move(events_.front());
   events_.pop_front();
   return event;
+}
+
+Event EventQueue::pop() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !events_.empty(); });
+  return take_first();
+}
+
+std::optional<Event> EventQueue::pop_within(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, limit, [&] { return !events_.empty(); })) return std::nullopt;
+  return take_first();
 }
 
 }  // namespace penstock

@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-// Hands each piece of the answer to `show` as it comes; when that returns false, the answer ends as
-// aborted.
+// Hands each piece of the answer to `show` as it comes, and an empty one every 50 ms in which none
+// does, as in a long prefill; once that has returned false, the answer ends as aborted.
 Result<OutputEnd> generate(Engine& engine, const Tokenizer& tokenizer, GenerationRequest request,
                            const std::function<bool(std::string_view piece)>& show);
 

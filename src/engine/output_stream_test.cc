@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -117,6 +119,29 @@ TEST(Generate, ShowsTheAnswerAndStopsWhenTold) {
   EXPECT_EQ(run(100).first, "hello, ");
   request.prompt = {};
   EXPECT_FALSE(generate(*engine, *text.tokenizer, request, [](std::string_view) { return true; }));
+}
+
+// A long prefill says nothing; whoever waits must be able to stop it.
+TEST(Generate, AsksWhetherToGoOnWhileNothingComes) {
+  const TextSetup text = fake_text();
+  std::promise<void> asked;
+  FakeModelOptions options = saying(bytes_of("hello"), /*for_ever=*/true);
+  options.on_step = [waits = asked.get_future().share()](auto) {
+    waits.wait_for(std::chrono::seconds(30));
+    return Result<void>();
+  };
+  const auto engine =
+      Engine::start(std::make_unique<FakeModel>(std::move(options)), {kImEnd}, {}, Log::none());
+  int n_asked = 0;
+  const auto end =
+      generate(*engine, *text.tokenizer, {.prompt = {kImStart}, .sampling = {.temperature = 0.0}},
+               [&](std::string_view piece) {
+                 EXPECT_EQ(piece, "");
+                 if (++n_asked == 2) asked.set_value();
+                 return n_asked < 2;
+               });
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->reason, FinishReason::kAborted);
 }
 
 }  // namespace
