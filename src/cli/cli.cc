@@ -28,8 +28,20 @@ std::string version_text() {
                      gpu_architectures());
 }
 
+void add_commands(CLI::App& app, Action& action) {
+  add_run_command(app, action);
+  add_chat_command(app, action);
+  add_serve_command(app, action);
+  add_pack_command(app, action);
+  add_eval_command(app, action);
+  add_bench_command(app, action);
+  add_tokenize_command(app, action);
+  add_template_command(app, action);
+  for (CLI::App* command : app.get_subcommands(/*filter=*/{})) command->group("Commands");
+}
+
 bool is_command(const CLI::App& app, std::string_view word) {
-  return std::ranges::any_of(app.get_subcommands([](const CLI::App*) { return true; }),
+  return std::ranges::any_of(app.get_subcommands(/*filter=*/{}),
                              [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
@@ -64,6 +76,7 @@ int run_cli(int argc, const char* const* argv) {
   app.set_version_flag("--version", version_text, "Version, commit, compiler, CPU and GPU paths");
   app.require_subcommand(1);
   app.footer("penstock COMMAND --help says more about a command.");
+  add_commands(app, action);
 
   if (argc < 2) {
     fmt::print(stderr, "{}", app.help());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <sstream>
+#include <utility>
 
 #include "cli/command.h"
 
@@ -33,9 +34,14 @@ std::string entry(const std::string& name, const std::string& description) {
 
 }  // namespace
 
-HelpFormatter::HelpFormatter() {
-  label("Positionals", "Arguments");
-  label("Subcommands", "Commands");
+HelpFormatter::HelpFormatter() { label("Positionals", "Arguments"); }
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  std::string help = Formatter::make_help(app, std::move(name), mode);
+  // CLI11 leaves two empty lines between groups of options.
+  for (size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
+  return help;
 }
 
 std::string HelpFormatter::make_usage(const CLI::App* app, std::string /*name*/) const {
@@ -51,7 +57,10 @@ std::string HelpFormatter::make_usage(const CLI::App* app, std::string /*name*/)
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
   std::string name = option->get_name(is_positional, /*all_options=*/!is_positional);
-  if (!is_positional && option->get_type_size() != 0) name += ' ' + option->get_type_name();
+  if (!is_positional && option->get_type_size() != 0) {
+    const std::string type = option->get_type_name();  // "N:INT in [1 - 4096]": type, then checks
+    name += ' ' + type.substr(0, type.find(':'));
+  }
   std::string description = option->get_description();
   if (!option->get_default_str().empty()) {
     description += fmt::format(" [{}]", option->get_default_str());

@@ -1,0 +1,30 @@
+#include "cli/engine_model.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace penstock {
+
+Result<EngineModel> start_engine(const ModelOptions& options, const ProgressFn& progress,
+                                 const Log& log) {
+  PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.path));
+  PENSTOCK_ASSIGN(TextSetup text, make_text_setup(checkpoint.tokenizer));
+  PENSTOCK_ASSIGN(LoadedModel loaded, load(checkpoint, options, progress));
+  EngineModel model = {
+      .name = checkpoint.name,
+      .engine = Engine::start(std::move(loaded.model), checkpoint.generation.eos_ids, {}, log),
+      .chat = std::make_shared<const ChatFormatter>(std::move(text)),
+      .description = describe(checkpoint, loaded.report)};
+  if (checkpoint.kind == SourceKind::kPack && !options.verify) {
+    model.unverified = checkpoint;
+  }
+  return model;
+}
+
+void warn_of_damage(const Error& damage) {
+  fmt::print(stderr, "\nwarning: the pack is damaged, do not trust its answers: {}\n",
+             damage.text());
+}
+
+}  // namespace penstock

@@ -1,0 +1,96 @@
+#include "cli/model_options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "base/units.h"
+#include "checkpoint/pack.h"
+
+namespace penstock {
+namespace {
+
+std::string_view to_string(LoadMode mode) { return mode == LoadMode::kMap ? "mapped" : "read"; }
+
+}  // namespace
+
+void add_model_argument(CLI::App& command, ModelOptions& options) {
+  command.add_option("MODEL", options.path, "a Hugging Face folder, a GGUF file or a pack")
+      ->required();
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  static const std::map<std::string, LoadMode> kModes = {
+      {"auto", LoadMode::kAuto}, {"read", LoadMode::kRead}, {"map", LoadMode::kMap}};
+  add_model_argument(command, options);
+  command
+      .add_option("--threads", options.n_threads,
+                  "CPU threads; all that the process may use unless given")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096))
+      ->group("Model");
+  command
+      .add_option("--load", options.mode,
+                  "read: weights go into huge pages; map: they stay in the page cache; auto: read "
+                  "where they fit free RAM with a quarter to spare [auto]")
+      ->type_name("MODE")
+      ->transform(CLI::CheckedTransformer(kModes).description(""))
+      ->group("Model");
+  command
+      .add_flag("--verify", options.verify,
+                "compare a pack's checksums before it is used; otherwise run, chat and serve do so "
+                "while it is in use")
+      ->group("Model");
+  command
+      .add_option_function<std::string>(
+          "--cpu-precision", [](const std::string&) {},
+          "the arithmetic class: exact (float32; the same bits for any batch, chunk, thread count "
+          "and instruction set) [exact]")
+      ->type_name("CLASS")
+      ->check(CLI::IsMember({"exact"}).description(""))
+      ->group("Model");
+}
+
+void add_kv_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--kv-tokens", options.kv_tokens,
+                  "tokens that the KV cache holds, all requests together; the model's context "
+                  "unless given, within a quarter of the free RAM")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->group("Model");
+}
+
+Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& options,
+                         const ProgressFn& progress) {
+  if (options.verify) {
+    if (checkpoint.kind != SourceKind::kPack) {
+      return fail(ErrorKind::kInvalidArgument, "--verify: {} is no pack, only packs have checksums",
+                  checkpoint.path.string());
+    }
+    PENSTOCK_TRY(verify_pack(checkpoint, progress, /*stop=*/{}));
+  }
+  return load_model(checkpoint, {.mode = options.mode,
+                                 .n_threads = options.n_threads,
+                                 .kv_tokens = options.kv_tokens,
+                                 .progress = progress});
+}
+
+std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport& report) {
+  const ModelSpec& spec = checkpoint.spec;
+  const std::string experts =
+      spec.moe.n_experts > 0
+          ? fmt::format(", {} experts of which {} work", spec.moe.n_experts, spec.moe.top_k)
+          : "";
+  std::vector<std::string> lines = {fmt::format(
+      "{}: {}, {} layers{}; {} of weights {}; exact on {}, {} threads; KV cache of {} "
+      "tokens ({})",
+      checkpoint.name, penstock::to_string(spec.family), spec.n_layers(), experts,
+      format_bytes(report.weight_bytes), to_string(report.mode), penstock::to_string(report.isa),
+      report.n_threads, format_count(static_cast<uint64_t>(report.kv_tokens)),
+      format_bytes(report.kv_bytes))};
+  lines.insert(lines.end(), checkpoint.notes.begin(), checkpoint.notes.end());
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  return lines;
+}
+
+}  // namespace penstock

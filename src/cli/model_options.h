@@ -1,0 +1,42 @@
+// The options of every command that runs a model, and the model they open.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/load.h"
+
+namespace CLI {
+class App;
+}
+
+namespace penstock {
+
+struct ModelOptions {
+  std::filesystem::path path = {};
+  int n_threads = 0;      // 0: every core this process may use
+  int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
+  LoadMode mode = LoadMode::kAuto;
+  bool verify = false;  // a pack's checksums, before anything else
+};
+
+// MODEL alone, for commands that only read headers.
+void add_model_argument(CLI::App& command, ModelOptions& options);
+// MODEL, --threads, --load, --verify, --cpu-precision.
+void add_model_options(CLI::App& command, ModelOptions& options);
+// --kv-tokens, for commands whose requests decide at run time how long they get.
+void add_kv_option(CLI::App& command, ModelOptions& options);
+
+// Verifies first, if that is asked for.
+Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& options,
+                         const ProgressFn& progress);
+
+// What was opened and what was chosen, a line each.
+std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport& report);
+
+}  // namespace penstock
