@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares `penstock eval` with the golden numbers of one model: logits, argmax, greedy ids, and that chunks, threads and
-instruction sets change no bit.
+"""Compares `penstock eval` with the golden numbers of one model: logits, argmax, greedy ids, and that chunks, threads,
+instruction sets and packing change no bit.
 
 usage: check_eval.py PENSTOCK MODEL      a folder of models/ or quantized/, or a .gguf of gguf/
        check_eval.py --self-test
@@ -81,9 +81,14 @@ def check(penstock, model):
                 found.append(f"{what}: logits are not bit-equal to those of {isas[-1]} with default options")
             if greedy != base_greedy:
                 found.append(f"{what}: generated other tokens")
+
+        run(penstock, "pack", model, "-o", folder / "pack")
+        packed_bytes, packed_greedy = evaluate(penstock, folder / "pack", folder / "ids.json", folder / "packed", isas[-1])
+        if (packed_bytes, packed_greedy) != (base_bytes, base_greedy):
+            found.append("its pack: other logits or tokens than the files it was made of")
     for fault in found:
         print(f"{model.name}: {fault}")
-    print(f"{model.name}: {len(prompts)} prompts, {' '.join(isas)}, {len(variants) + 1} runs, {len(found)} faults")
+    print(f"{model.name}: {len(prompts)} prompts, {' '.join(isas)}, {len(variants) + 2} runs, {len(found)} faults")
     return 1 if found else 0
 
 

@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+"""The command line as people and scripts meet it: help, errors and exit codes, and what each command prints.
+
+usage: test_cli.py PENSTOCK [unittest options]     fetches SmolLM2 with scripts/fetch_smollm2.sh for what needs a tokenizer
+"""
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = ROOT / "tests/golden/models/llama"  # a random model of 96 tokens, without a tokenizer
+TINY_CONTEXT = json.loads((TINY / "config.json").read_text())["max_position_embeddings"]
+COMMANDS = ["run", "chat", "serve", "eval", "bench", "pack", "tokenize", "template"]
+REFERENCE = json.loads((ROOT / "tests/golden/smollm2.json").read_text())["chat"][0]
+QUESTION, ANSWER = REFERENCE["messages"][0]["content"], REFERENCE["text"]
+
+
+def penstock(*args, stdin="", env=None):
+    return subprocess.run([PENSTOCK, *map(str, args)], input=stdin, capture_output=True, encoding="utf-8", timeout=300,
+                          env=os.environ | (env or {}))
+
+
+def smollm2():
+    fetched = subprocess.run([ROOT / "scripts/fetch_smollm2.sh"], stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    return fetched.stdout.strip()
+
+
+class Folder(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_text(content)
+        return path
+
+    def refused(self, done, status, *words):
+        """One readable message on stderr, nothing on stdout."""
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertTrue(done.stderr.startswith("error: "), done.stderr)
+        for word in words:
+            self.assertIn(str(word), done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 2 if status == 2 else 1, done.stderr)
+
+
+class Help(unittest.TestCase):
+    def test_every_command_explains_itself(self):
+        listed = penstock("--help")
+        self.assertEqual(listed.returncode, 0)
+        for command in COMMANDS:
+            with self.subTest(command):
+                self.assertRegex(listed.stdout, rf"(?m)^  {command} +\S")
+                done = penstock(command, "--help")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(f"Usage: penstock {command} ", done.stdout)
+                self.assertIn("Examples:\n", done.stdout)
+                options = done.stdout.split("Examples:")[0]
+                self.assertLessEqual(max(map(len, options.splitlines())), 96)
+
+    def test_the_examples_are_commands_that_parse(self):
+        """Their files are not there, so each fails with 1; 2 would mean that an option is wrong."""
+        for command in COMMANDS:
+            for line in penstock(command, "--help").stdout.split("Examples:\n")[1].splitlines():
+                if line.startswith("  # "):
+                    continue
+                with self.subTest(line), tempfile.TemporaryDirectory() as folder:
+                    shell = line.replace("penstock", f"'{PENSTOCK}'").replace("< notes.txt", "< /dev/null")
+                    done = subprocess.run(shell, shell=True, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+
+    def test_version_names_what_was_built(self):
+        done = penstock("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"^penstock \d+\.\d+\.\d+ \(\S+\)\ncompiler   \S+ \d+.*\n"
+                                      r"CPU paths  scalar avx2 avx512; in use: (scalar|avx2|avx512)\nGPU paths  \S+.*\n$")
+        forced = penstock("--version", env={"PENSTOCK_CPU_ISA": "scalar"})
+        self.assertIn("in use: scalar", forced.stdout)
+
+
+class UsageErrors(Folder):
+    def test_they_exit_with_2_and_point_to_the_help(self):
+        cases = [
+            (["flly"], 'there is no command "flly"'),
+            (["eval"], "MODEL is required"),
+            (["eval", TINY, "--wndow", "3"], "--wndow"),
+            (["eval", TINY, "--window", "x", "--text", "y"], "--window"),
+            (["eval", TINY], "--ids and --text"),
+            (["eval", TINY, "--ids", "x"], "--logits"),
+            (["eval", TINY, "--ids", "x", "--text", "y"], "one of"),
+            (["eval", TINY, "--ids", "x", "--greedy", "-1"], "--greedy"),
+            (["eval", TINY, "--cpu-precision", "sloppy"], "--cpu-precision"),
+            (["run", TINY, "-p", "x", "--temperature", "-1"], "temperature"),
+            (["run", TINY, "-p", "x", "--threads", "0"], "--threads"),
+            (["pack", TINY], "--output"),
+            (["pack", TINY, "-o", "x", "--top-k", "2"], "--upcycle"),
+            (["pack", TINY, "-o", "x", "--experts-format", "q9"], "--experts-format"),
+            (["bench", TINY, "--repetitions", "0"], "--repetitions"),
+            (["serve", TINY, "--port", "70000"], "--port"),
+            (["template", TINY], "--input"),
+        ]
+        for args, words in cases:
+            with self.subTest(" ".join(map(str, args))):
+                done = penstock(*args)
+                self.refused(done, 2, words)
+                self.assertRegex(done.stderr, r"\nSee penstock( \w+)? --help\.\n$")
+
+    def test_no_command_shows_the_help(self):
+        done = penstock()
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("Commands:", done.stderr)
+
+    def test_an_unknown_isa_is_refused_with_those_there_are(self):
+        ids = self.file("ids.json", "[[1]]")
+        done = penstock("eval", TINY, "--ids", ids, "--greedy", 1, env={"PENSTOCK_CPU_ISA": "mmx"})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("mmx", done.stderr)
+        self.assertIn("scalar", done.stderr)
+
+
+class Failures(Folder):
+    def test_a_model_that_is_not_there(self):
+        for command in (["run", "-p", "x"], ["chat"], ["serve", "--port", "0"], ["eval", "--text", "x"], ["bench"],
+                        ["pack", "-o", self.folder / "out"], ["tokenize"], ["template", "--input", self.file("in.json", "{}")]):
+            with self.subTest(command[0]):
+                done = penstock(command[0], "/no/such/model", *command[1:])
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("/no/such/model", done.stderr.splitlines()[-1])
+
+    def test_a_model_that_is_no_model(self):
+        (self.folder / "empty").mkdir()
+        self.refused(penstock("bench", self.folder / "empty"), 1, self.folder / "empty")
+        self.refused(penstock("bench", self.file("text.gguf", "not a gguf")), 1, "text.gguf")
+
+    def test_ids_that_cannot_be_run(self):
+        for content, words in (("[[1], [96]]", "list 1 has token id 96"), ("[[]]", "list 0 is empty"), ("[[-1]]", "found -1"),
+                               ("{", "line 1"), ("[1]", "list 0 is number"), (json.dumps([[1] * TINY_CONTEXT]), f"the model's context has {TINY_CONTEXT}")):
+            with self.subTest(words):
+                ids = self.file("ids.json", content)
+                self.refused(penstock("eval", TINY, "--ids", ids, "--greedy", 1), 1, "ids.json", words)
+
+    def test_a_model_without_a_tokenizer_needs_ids(self):
+        self.refused(penstock("eval", TINY, "--text", self.file("a.txt", "text")), 1, "tokenizer")
+        self.refused(penstock("tokenize", TINY, stdin='["a"]'), 1, "tokenizer")
+
+    def test_standard_input_that_is_not_what_it_should_be(self):
+        tokenizer = ROOT / "tests/golden/tokenizers/gpt2/tokenizer.json"
+        self.refused(penstock("tokenize", tokenizer, stdin="[1]"), 1, "standard input: place 0 is number")
+        self.refused(penstock("tokenize", tokenizer, "--decode", stdin="[[100000]]"), 1, "no token 100000")
+        self.refused(penstock("tokenize", tokenizer, stdin="[" * 100_000), 1, "standard input")
+
+    def test_a_port_that_is_taken(self):
+        with Server() as server:
+            self.assertEqual(penstock("serve", smollm2(), "--port", server.port).returncode, 1)
+
+
+class Eval(Folder):
+    def test_perplexity_windows_agree_where_they_should(self):
+        """One window over the whole text, however it is cut into chunks; and what a smaller one costs."""
+        text = ROOT / "tests/golden/constitution.txt"
+
+        def perplexity(*options):
+            done = penstock("eval", smollm2(), "--text", text, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return tuple(map(float, re.match(r"perplexity ([\d.]+) .* over (\d+) tokens\)$", done.stdout).groups()))
+
+        whole = perplexity("--window", 1024, "--stride", 1024)
+        self.assertEqual(perplexity("--window", 1024, "--stride", 1024, "--chunk", 100), whole)
+        side_by_side, overlapping = perplexity("--window", 128, "--stride", 128), perplexity("--window", 128, "--stride", 32)
+        self.assertEqual(overlapping[1], whole[1])
+        self.assertEqual(side_by_side[1], whole[1] - 4)  # no BOS: the first token of each later window has nothing before it
+        self.assertLess(whole[0], overlapping[0])
+        self.assertLess(overlapping[0], side_by_side[0])
+
+
+class Bench(unittest.TestCase):
+    def test_json_has_the_promised_shape(self):
+        done = penstock("bench", TINY, "--prefill", 32, "--decode", 8, "--repetitions", 3, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(set(report), {"machine", "rows"})
+        self.assertEqual([(r["kind"], r["tokens"], r["batch"]) for r in report["rows"]], [("prefill", 32, 1), ("decode", 8, 1)])
+        for row in report["rows"]:
+            self.assertEqual(set(row), {"kind", "tokens", "batch", "tok_s"})
+            self.assertTrue(0 < row["tok_s"]["min"] <= row["tok_s"]["median"] <= row["tok_s"]["max"])
+
+    def test_table_has_the_same_rows(self):
+        done = penstock("bench", TINY, "--prefill", 32, "--decode", 0, "--repetitions", 1)
+        self.assertRegex(done.stdout, r"^kind +tokens +batch +min tok/s +median tok/s +max tok/s\nprefill +32 +1 +[\d.]+ +[\d.]+ +[\d.]+\n$")
+
+
+class Run(unittest.TestCase):
+    def test_the_answer_alone_is_on_standard_output(self):
+        done = penstock("run", smollm2(), "-p", QUESTION)
+        self.assertEqual((done.returncode, done.stdout), (0, ANSWER + "\n"))
+        self.assertRegex(done.stderr, r"llama, 30 layers.*\n37 tokens in, 8 out in")
+        quiet = penstock("run", smollm2(), "-p", "-", "-q", stdin=QUESTION)
+        self.assertEqual((quiet.stdout, quiet.stderr), (ANSWER + "\n", ""))
+
+    def test_lengths_and_stops(self):
+        self.assertEqual(penstock("run", smollm2(), "-q", "-p", QUESTION, "-n", 3).stdout, "The capital of\n")
+        self.assertEqual(penstock("run", smollm2(), "-q", "-p", QUESTION, "--stop", "is Par").stdout, "The capital of France \n")
+
+    def test_a_seed_repeats_its_answer(self):
+        options = ["run", smollm2(), "-q", "--raw", "-p", "Once upon a time", "--temperature", 1.5, "-n", 12, "--seed"]
+        first, again, other = (penstock(*options, seed).stdout for seed in (7, 7, 8))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+
+
+class Chat(Folder):
+    def test_piped_lines_are_turns(self):
+        done = penstock("chat", smollm2(), "--temperature", 0, stdin=f"/help\n{QUESTION}\n/clear\n/nonsense\n\n{QUESTION}\n/exit\nnot read\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(ANSWER + "\n"), 2, done.stdout)  # the second after /clear: nothing before it
+        self.assertIn("/clear  forget the conversation", done.stdout)
+        self.assertIn("There is no command /nonsense.", done.stdout)
+
+    def test_a_conversation_remembers(self):
+        """The second answer is what the model says after the whole conversation, rendered and run by hand."""
+        questions = [QUESTION, "And of Italy?"]
+        done = penstock("chat", smollm2(), "--temperature", 0, stdin="\n".join(questions) + "\n")
+        messages = [{"role": "user", "content": questions[0]}, {"role": "assistant", "content": ANSWER},
+                    {"role": "user", "content": questions[1]}]
+        chat = self.file("chat.json", json.dumps({"messages": messages, "add_generation_prompt": True}))
+        prompt = penstock("template", smollm2(), "--input", chat).stdout
+        second = penstock("run", smollm2(), "--raw", "-q", "-p", prompt).stdout
+        self.assertEqual(done.stdout, f"{ANSWER}\n{second}")
+        alone = penstock("run", smollm2(), "-q", "-p", questions[1]).stdout
+        self.assertNotEqual(second, alone)
+
+    def test_editing_history_and_ctrl_c_on_a_terminal(self):
+        with Terminal("chat", smollm2(), "--temperature", "0", "-n", "2000", state=self.folder) as terminal:
+            terminal.expect("> ")
+            terminal.type("What is the capital of Norway?" + "\x7f" * 7 + QUESTION[-7:] + "\x01\x0b\x19\r")  # ^A ^K ^Y: cut, paste
+            terminal.expect(ANSWER)
+            terminal.expect("> ")
+            terminal.type("thrown away\x03")
+            terminal.expect("^C")
+            terminal.expect("> ")
+            terminal.type("Write a long story about a dragon.\r")
+            terminal.expect("dragon.\r\n")
+            terminal.expect(" the ")
+            terminal.type("\x03")  # stops the answer, long before its 2000 tokens ...
+            terminal.expect("> ", seconds=10)
+            terminal.type("\x1b[A\x1b[A\r")  # ... and history still has the first question
+            terminal.expect("Paris")
+            terminal.expect("> ")
+            terminal.type("\x04")
+            self.assertEqual(terminal.status(), 0)
+        history = self.folder / "penstock/chat_history"
+        self.assertIn("dragon", history.read_text())
+        self.assertEqual(history.stat().st_mode & 0o777, 0o600)
+
+
+class Terminal:
+    """A command on a pseudo-terminal."""
+
+    def __init__(self, *args, state):
+        self.screen = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(PENSTOCK, [PENSTOCK, *args], os.environ | {"TERM": "xterm", "XDG_STATE_HOME": str(state)})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def expect(self, text, seconds=60):
+        """Waits until `text` shows, and forgets the screen up to its end."""
+        limit = time.monotonic() + seconds
+        while text not in self.screen:
+            if not select.select([self.fd], [], [], max(0, limit - time.monotonic()))[0]:
+                raise AssertionError(f"no {text!r} within {seconds} s in {self.screen!r}")
+            self.screen += os.read(self.fd, 4096).decode(errors="replace")
+        self.screen = self.screen.split(text, 1)[1]
+
+    def status(self):
+        pid, status = os.waitpid(self.pid, 0)
+        self.pid = None
+        return os.waitstatus_to_exitcode(status)
+
+
+class Server:
+    """`penstock serve` with SmolLM2 on a free port, ready."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen([PENSTOCK, "serve", smollm2(), "--port", "0"], stderr=subprocess.PIPE, encoding="utf-8")
+        self.log = ""
+        for line in self.process.stderr:
+            self.log += line
+            if " ready: " in line:
+                break
+        self.port = int(re.search(r"listening on http://127\.0\.0\.1:(\d+)", self.log).group(1))
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def open(self, messages, **fields):
+        body = {"model": "SmolLM2-135M-Instruct.Q4_1", "messages": messages, "temperature": 0, **fields}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        return urllib.request.urlopen(request, timeout=60)
+
+
+class Serve(unittest.TestCase):
+    def test_it_says_once_what_it_chose(self):
+        with Server() as server:
+            self.assertRegex(server.log, r"SmolLM2-135M-Instruct\.Q4_1.*llama, 30 layers.*MiB.*threads.*KV cache of")
+            self.assertEqual(len(re.findall("KV cache of", server.log)), 1)
+
+    def test_sigterm_lets_a_running_answer_end(self):
+        with Server() as server:
+            stream = server.open(REFERENCE["messages"], stream=True)
+            first = stream.readline()
+            server.process.send_signal(signal.SIGTERM)
+            rest = stream.read().decode()
+            self.assertTrue(first.startswith(b"data: "))
+            self.assertTrue(rest.rstrip().endswith("data: [DONE]"), rest)
+            self.assertEqual(server.process.wait(timeout=60), 0)
+
+    def test_a_second_signal_does_not_wait(self):
+        with Server() as server:
+            stream = server.open([{"role": "user", "content": "Write a long story about a dragon."}], stream=True, max_tokens=4000)
+            stream.readline()
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            self.assertIsNone(server.process.poll(), "it did not wait for the running answer")
+            began = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=60), 0)
+            self.assertLess(time.monotonic() - began, 10)
+
+
+class Pack(Folder):
+    def test_it_writes_verifies_and_refuses_to_overwrite(self):
+        out = self.folder / "tiny.pack"
+        done = penstock("pack", TINY, "-o", out, "--verify")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("verified", done.stdout)
+        self.refused(penstock("pack", TINY, "-o", out), 2, out, "--force")
+        self.assertEqual(penstock("pack", TINY, "-o", out, "--force").returncode, 0)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["tiny.pack"])  # nothing else stays
+
+    def test_a_damaged_pack_is_refused_with_verify(self):
+        out = self.folder / "tiny.pack"
+        self.assertEqual(penstock("pack", TINY, "-o", out).returncode, 0)
+        weights = max(out.iterdir(), key=lambda path: path.stat().st_size)
+        with weights.open("r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)
+            file.seek(1000)
+            file.write(bytes([byte[0] ^ 1]))
+        ids = self.file("ids.json", "[[1, 2]]")
+        self.refused(penstock("eval", out, "--ids", ids, "--greedy", 1, "--verify"), 1, weights.name)
+
+
+if __name__ == "__main__":
+    PENSTOCK = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
