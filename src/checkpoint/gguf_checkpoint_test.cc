@@ -527,7 +527,7 @@ TEST(GgufCheckpoint, TokenizerAndEnds) {
 }
 
 TEST(GgufCheckpoint, AnyPartOfASplitModelOpensAll) {
-  const TestFolder folder;
+  const TempFolder folder;
   TinyGguf whole("llama");
   GgufFileParts second;
   second.keys = {gguf_key("split.no", 2, little_endian(uint16_t{1})),

@@ -69,7 +69,7 @@ TEST(GgufFiles, PartsThatDoNotBelongTogether) {
 }
 
 TEST(GgufFiles, AnyPartNamesAll) {
-  const TestFolder folder;
+  const TempFolder folder;
   folder.write("m-00001-of-00003.gguf", "");
   folder.write("m-00002-of-00003.gguf", "");
   auto paths = gguf_split_paths(folder.path() / "m-00002-of-00003.gguf");

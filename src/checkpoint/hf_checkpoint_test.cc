@@ -45,7 +45,7 @@ class ChangedGolden {
   }
 
  private:
-  TestFolder folder_;
+  TempFolder folder_;
   std::filesystem::path path_;
 
  public:
@@ -499,7 +499,7 @@ TEST(HfCheckpoint, TheLanguagePartOfAWrapper) {
 
 TEST(HfCheckpoint, ConfigsThatAreNone) {
   for (const char* text : {"", "{", "[]", "null", "\xff"}) {
-    const TestFolder folder;
+    const TempFolder folder;
     const auto config = folder.write("config.json", text);
     const auto checkpoint = open_checkpoint(folder.path());
     ASSERT_FALSE(checkpoint) << text;
@@ -508,7 +508,7 @@ TEST(HfCheckpoint, ConfigsThatAreNone) {
 }
 
 TEST(OpenCheckpoint, SaysWhatItLookedFor) {
-  const TestFolder folder;
+  const TempFolder folder;
   auto checkpoint = open_checkpoint(folder.path());
   ASSERT_FALSE(checkpoint);
   EXPECT_EQ(checkpoint.error().kind, ErrorKind::kNotFound);

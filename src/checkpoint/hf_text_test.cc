@@ -21,14 +21,14 @@ HfConfig config_with(std::vector<int64_t> eos_ids) {
   return config;
 }
 
-HfText read(const TestFolder& folder, const HfConfig& config = config_with({})) {
+HfText read(const TempFolder& folder, const HfConfig& config = config_with({})) {
   auto text = read_hf_text(folder.path(), config);
   EXPECT_TRUE(text) << text.error().message;
   return text ? *std::move(text) : HfText{};
 }
 
 TEST(HfText, NoFileIsDemanded) {
-  const TestFolder folder;
+  const TempFolder folder;
   const HfText text = read(folder);
   EXPECT_TRUE(text.tokenizer.json.empty());
   EXPECT_TRUE(text.tokenizer.chat_template.empty());
@@ -38,7 +38,7 @@ TEST(HfText, NoFileIsDemanded) {
 }
 
 TEST(HfTextBc27, EndsAreTheUnionOfAllFiles) {
-  const TestFolder folder;
+  const TempFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[1,2],"bos_token_id":5})");
   folder.write("tokenizer_config.json",
                R"({"eos_token":"<end>","added_tokens_decoder":{"4":{"content":"<other>"},)"
@@ -53,7 +53,7 @@ TEST(HfTextBc27, EndsAreTheUnionOfAllFiles) {
 }
 
 TEST(HfText, IdsOutsideTheVocabularyAreLeftOutWithANote) {
-  const TestFolder folder;
+  const TempFolder folder;
   folder.write("generation_config.json", R"({"eos_token_id":[99,100,-1]})");
   const HfText text = read(folder);
   EXPECT_THAT(text.generation.eos_ids, ElementsAre(99));
@@ -64,7 +64,7 @@ TEST(HfText, IdsOutsideTheVocabularyAreLeftOutWithANote) {
 }
 
 TEST(HfTextBc28, ATemplateInAFileOfItsOwnIsUsed) {
-  const TestFolder folder;
+  const TempFolder folder;
   folder.write("tokenizer_config.json", R"({"model_max_length":1000000000000000019884624838656})");
   EXPECT_EQ(read(folder).tokenizer.chat_template, "");
   folder.write("chat_template.jinja", "{{ from_jinja }}");
@@ -74,7 +74,7 @@ TEST(HfTextBc28, ATemplateInAFileOfItsOwnIsUsed) {
 }
 
 TEST(HfText, OtherPlacesOfTemplates) {
-  const TestFolder folder;
+  const TempFolder folder;
   folder.write(
       "tokenizer_config.json",
       R"({"chat_template":[{"name":"rag","template":"r"},{"name":"default","template":"d"}]})");
@@ -84,7 +84,7 @@ TEST(HfText, OtherPlacesOfTemplates) {
 }
 
 TEST(HfText, SpecialTokensAreTextOrObjects) {
-  const TestFolder folder;
+  const TempFolder folder;
   folder.write("special_tokens_map.json",
                R"({"bos_token":"<old>","eos_token":{"content":"</s>"}})");
   folder.write("tokenizer_config.json", R"({"bos_token":{"content":"<s>"},"eos_token":null})");
@@ -113,7 +113,7 @@ TEST(HfText, FilesThatAreWrongAreNamed) {
       {"chat_template.json", "nope", "invalid JSON"},
   };
   for (const auto& bad : cases) {
-    const TestFolder folder;
+    const TempFolder folder;
     const auto path = folder.write(bad.file, bad.text);
     const auto text = read_hf_text(folder.path(), config_with({}));
     ASSERT_FALSE(text) << bad.text;

@@ -16,14 +16,14 @@ std::string shard_with(const std::string& tensor) {
 }
 
 // Two shards, "a" in the first, "b" in the second, and an index with this weight_map.
-void write_shards(const TestFolder& folder, const std::string& weight_map) {
+void write_shards(const TempFolder& folder, const std::string& weight_map) {
   folder.write("one.safetensors", shard_with("a"));
   folder.write("two.safetensors", shard_with("b"));
   folder.write("model.safetensors.index.json", "{\"weight_map\":" + weight_map + "}");
 }
 
 TEST(SafetensorsFolder, ReadsWhatTheIndexLists) {
-  const TestFolder folder;
+  const TempFolder folder;
   write_shards(folder, R"({"a":"one.safetensors","b":"two.safetensors"})");
   const auto read = read_safetensors_folder(folder.path());
   ASSERT_TRUE(read) << read.error().message;
@@ -38,7 +38,7 @@ TEST(SafetensorsFolderBc22, TheIndexMayNameFilesOfTheFolderOnly) {
   for (const char* name : {"\"../one.safetensors\"", "\"/etc/passwd\"", "\"sub/one.safetensors\"",
                            R"("..\\one.safetensors")", "\"..\"", "\".\"", "\"\"", "7", "null", "[]",
                            R"("one\u0000.safetensors")"}) {
-    const TestFolder folder;
+    const TempFolder folder;
     write_shards(folder, std::string(R"({"a":)") + name + "}");
     const auto read = read_safetensors_folder(folder.path());
     ASSERT_FALSE(read) << name;
@@ -49,7 +49,7 @@ TEST(SafetensorsFolderBc22, TheIndexMayNameFilesOfTheFolderOnly) {
 }
 
 TEST(SafetensorsFolderBc22, AnAbsentShardIsNamed) {
-  const TestFolder folder;
+  const TempFolder folder;
   write_shards(folder, R"({"a":"one.safetensors","b":"three.safetensors"})");
   const auto read = read_safetensors_folder(folder.path());
   ASSERT_FALSE(read);
@@ -59,7 +59,7 @@ TEST(SafetensorsFolderBc22, AnAbsentShardIsNamed) {
 }
 
 TEST(SafetensorsFolderBc22, AKeyTwiceIsRefused) {
-  const TestFolder folder;
+  const TempFolder folder;
   write_shards(folder, R"({"a":"one.safetensors","a":"two.safetensors"})");
   const auto read = read_safetensors_folder(folder.path());
   ASSERT_FALSE(read);
@@ -67,7 +67,7 @@ TEST(SafetensorsFolderBc22, AKeyTwiceIsRefused) {
 }
 
 TEST(SafetensorsFolderBc22, AShardTheIndexDoesNotListIsReportedAndIgnored) {
-  const TestFolder folder;
+  const TempFolder folder;
   write_shards(folder, R"({"a":"one.safetensors"})");
   const auto read = read_safetensors_folder(folder.path());
   ASSERT_TRUE(read) << read.error().message;
@@ -77,7 +77,7 @@ TEST(SafetensorsFolderBc22, AShardTheIndexDoesNotListIsReportedAndIgnored) {
 }
 
 TEST(SafetensorsFolder, ATensorTheIndexDoesNotListIsReportedAndIgnored) {
-  const TestFolder folder;
+  const TempFolder folder;
   SafetensorsFile file;
   file.tensors["a"] = {"U8", {1}, "x"};
   file.tensors["stray"] = {"U8", {1}, "x"};
@@ -91,7 +91,7 @@ TEST(SafetensorsFolder, ATensorTheIndexDoesNotListIsReportedAndIgnored) {
 }
 
 TEST(SafetensorsFolder, AnIndexThatPointsToTheWrongShardNamesBoth) {
-  const TestFolder folder;
+  const TempFolder folder;
   write_shards(folder, R"({"a":"two.safetensors","b":"one.safetensors"})");
   const auto read = read_safetensors_folder(folder.path());
   ASSERT_FALSE(read);
@@ -102,7 +102,7 @@ TEST(SafetensorsFolder, AnIndexThatPointsToTheWrongShardNamesBoth) {
 }
 
 TEST(SafetensorsFolder, AnIndexedTensorThatNoFileHas) {
-  const TestFolder folder;
+  const TempFolder folder;
   write_shards(folder, R"({"a":"one.safetensors","c":"two.safetensors"})");
   const auto read = read_safetensors_folder(folder.path());
   ASSERT_FALSE(read);
@@ -119,7 +119,7 @@ TEST(SafetensorsFolder, IndexesThatAreNone) {
 }
 
 TEST(SafetensorsFolderBc18, ATruncatedShardIsRefusedWithBothSizes) {
-  const TestFolder folder;
+  const TempFolder folder;
   const auto model = folder.copy_golden("models/qwen3_sharded");
   const auto shard = model / "model-00002-of-00003.safetensors";
   const auto size = std::filesystem::file_size(shard);
@@ -137,7 +137,7 @@ TEST(SafetensorsFolderBc18, ATruncatedShardIsRefusedWithBothSizes) {
 }
 
 TEST(SafetensorsFolder, AFolderWithoutWeightsSaysWhatItLookedFor) {
-  const TestFolder folder;
+  const TempFolder folder;
   auto read = read_safetensors_folder(folder.path());
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().kind, ErrorKind::kNotFound);

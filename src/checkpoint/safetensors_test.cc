@@ -189,7 +189,7 @@ TEST(Safetensors, EveryTruncationOfAGoldenIsAnError) {
 }
 
 TEST(Safetensors, ReadingTakesTheHeaderFromTheFile) {
-  const TestFolder folder;
+  const TempFolder folder;
   const auto path = folder.write("a.safetensors",
                                  one_tensor(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])", 3));
   const auto file = File::open(path);

@@ -21,19 +21,19 @@ namespace penstock {
 
 inline const std::filesystem::path kGoldenFolder = PENSTOCK_SOURCE_DIR "/tests/golden";
 
-// A folder of one test's own, removed at its end.
-class TestFolder {
+// A folder of one test's own below the temporary one, removed at its end.
+class TempFolder {
  public:
-  TestFolder() {
+  TempFolder() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     path_ = std::filesystem::path(testing::TempDir()) /
             (std::string("checkpoint_") + test->test_suite_name() + "_" + test->name());
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
 
