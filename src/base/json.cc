@@ -58,6 +58,10 @@ std::string where(std::string_view text, size_t byte) {
 
 template <class J>
 Result<J> parse(std::string_view text, JsonLimits limits) {
+  // The library takes a NUL byte for the end of the text and would not look at what follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return fail(ErrorKind::kInvalidData, "invalid JSON at {}", where(text, nul + 1));
+  }
   try {
     return J::parse(text, Bounds<J>(limits));
   } catch (const Error& error) {

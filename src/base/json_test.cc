@@ -34,6 +34,13 @@ TEST(Json, KeysOfOneObjectAreBoundedExactly) {
   EXPECT_FALSE(parse_ordered_json(R"({"a":{"a":1},"b":{},"c":3})", two));
 }
 
+TEST(Json, NulBytesDoNotEndTheText) {
+  EXPECT_FALSE(parse_json(std::string_view("{}\0", 3)));
+  EXPECT_FALSE(parse_json(std::string_view("{}\0 oops", 8)));
+  EXPECT_FALSE(parse_json(std::string_view("\"a\0b\"", 5)));
+  EXPECT_TRUE(parse_json(R"("a\u0000b")")) << "an escaped one is a character like others";
+}
+
 TEST(Json, InvalidUtf8IsAnErrorNotAnException) { EXPECT_FALSE(parse_json("\"\xff\"")); }
 
 }  // namespace
