@@ -3,6 +3,7 @@
 // tokens skip the panel: their kernels widen in registers.
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "base/check.h"
 #include "kernels/matmul/matmul.h"
@@ -12,27 +13,34 @@
 namespace penstock {
 namespace {
 
-// A tile's columns of weights (32 KiB) and of its tokens share the first two cache levels.
-constexpr int64_t kPanelCols = 2048;
+// Columns a tile takes at a time: its weights and its tokens' numbers share the first cache level.
+// Lanes wait in `carry` between blocks of columns.
+constexpr int64_t kBlockCols = 1024;
 constexpr int64_t kColsStep = 256;  // blocks of columns end between groups of every format
-// Rows widened together: each pass over the tokens, which may come from beyond the second cache
-// level, is then used this often.
-constexpr int64_t kPanelRows = 32;
-// Rows of longer matrices are finished for this many tokens before the next: their lanes wait in
-// `carry` between blocks of columns.
+// Rows up to kMostCols long are widened whole, as many together as the panel holds: each pass over
+// the tokens, which may come from beyond the second cache level, is then used that often.
+constexpr int64_t kMostCols = 4096;
+constexpr int64_t kPanelFloats = int64_t{128} * 1024;
+constexpr int64_t kMostPanelRows = 128;
+// Longer rows are widened in blocks of columns, for this many tokens and rows at a time.
 constexpr int64_t kCarryTokens = 96;
-constexpr int64_t kTileFloats = kPanelCols * kTileRows;
+constexpr int64_t kCarryRows = 64;
+static_assert(kMostCols * kTileRows <= kPanelFloats && kBlockCols * kCarryRows <= kPanelFloats);
+static_assert(kMostTileTokens * kMostPanelRows <= kCarryTokens * kCarryRows);
 
-// A thread's own working memory: 448 KiB, fixed.
+// A thread's own working memory: 896 KiB, allocated when the thread first multiplies.
 struct Scratch {
-  alignas(64) std::array<float, kPanelRows * kPanelCols> panel;
-  alignas(64) std::array<float, kCarryTokens * kPanelRows * kLaneCount> carry;
+  alignas(64) std::array<float, kPanelFloats> panel;
+  alignas(64) std::array<float, kCarryTokens * kCarryRows * kLaneCount> carry;
 };
 
 Scratch& scratch() {
-  thread_local Scratch memory;
-  return memory;
+  thread_local const auto memory = std::make_unique_for_overwrite<Scratch>();
+  return *memory;
 }
+
+int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
+int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
 
 const uint8_t* bytes_of(std::span<const std::byte> span) {
   return reinterpret_cast<const uint8_t*>(span.data());
@@ -46,7 +54,7 @@ StoredRows stored_rows(const MatrixView& w) {
     case Format::kFp8Block:
       rows.scale_rows = w.block_rows;
       rows.scale_cols = w.group_cols;
-      rows.scales_per_row = (w.cols + w.group_cols - 1) / w.group_cols;
+      rows.scales_per_row = ceil_div(w.cols, w.group_cols);
       break;
     case Format::kFp8Channel:
       rows.scale_cols = w.cols;
@@ -71,12 +79,12 @@ bool has_own_kernels(const ExactKernels& kernels, const MatrixView& w) {
 
 // FillTile through the scalar codecs, for every format without an unpacker of its own.
 void fill_tile_by_codec(const MatrixView& w, int64_t row, int n_rows, Range cols, float* tile) {
-  std::array<float, kPanelCols> one_row;
+  std::array<float, kMostCols> one_row;
   for (int r = 0; r < kTileRows; ++r) {
     const int64_t n_cols = cols.size();
     widen_columns(w, row + std::min(r, n_rows - 1), cols,
                   std::span(one_row).first(static_cast<size_t>(n_cols)));
-    const int64_t whole_lanes = (n_cols + kLaneCount - 1) / kLaneCount * kLaneCount;
+    const int64_t whole_lanes = round_up(n_cols, kLaneCount);
     std::fill(one_row.begin() + n_cols, one_row.begin() + whole_lanes, -0.0F);
     for (int64_t k = 0; k < whole_lanes; k += kLaneCount) {
       std::copy_n(one_row.begin() + k, kLaneCount, tile + k * kTileRows + r * kLaneCount);
@@ -96,42 +104,84 @@ class Product {
         y_(y) {}
 
   void multiply(Range rows) const {
-    const bool fused = own_ != nullptr && x_.n_rows <= kernels_.fused_tokens;
-    // A panel pays when tokens come again; before that, widened rows had better stay close.
-    const int64_t step = fused || x_.n_rows <= 4 * kernels_.tile_tokens ? kTileRows : kPanelRows;
-    const bool carries = w_.cols > kPanelCols;
+    if (own_ != nullptr && x_.n_rows <= kernels_.fused_tokens) return multiply_fused(rows);
+    const int64_t step = panel_rows();
     for (int64_t row = rows.begin; row < rows.end; row += step) {
       const Range panel = {row, std::min(row + step, rows.end)};
-      if (fused) {
-        const MultiplyRows kernel = own_->multiply_rows[x_.n_rows - 1];
-        kernel(stored_, row, x_.data, x_.stride, results(panel, {0, x_.n_rows}));
-      } else if (carries) {
-        for (int64_t t = 0; t < x_.n_rows; t += kCarryTokens) {
-          multiply_long_panel(panel, {t, std::min(t + kCarryTokens, x_.n_rows)});
-        }
-      } else {
-        fill_panel(panel, {0, w_.cols});
-        multiply_panel(panel, {0, w_.cols}, {0, x_.n_rows});
+      if (w_.cols <= kMostCols) {
+        multiply_panel(panel);
+        continue;
+      }
+      for (int64_t t = 0; t < x_.n_rows; t += kCarryTokens) {
+        multiply_long_panel(panel, {t, std::min(t + kCarryTokens, x_.n_rows)});
       }
     }
   }
 
  private:
-  // A panel whose rows do not fit the scratch at once.
-  void multiply_long_panel(Range rows, Range tokens) const {
-    const int64_t n_blocks = (w_.cols + kPanelCols - 1) / kPanelCols;
-    const int64_t even_share = (w_.cols + n_blocks - 1) / n_blocks;
-    const int64_t step = (even_share + kColsStep - 1) / kColsStep * kColsStep;
-    for (int64_t k = 0; k < w_.cols; k += step) {
-      const Range cols = {k, std::min(k + step, w_.cols)};
-      fill_panel(rows, cols);
-      multiply_panel(rows, cols, tokens);
+  void multiply_fused(Range rows) const {
+    const MultiplyRows kernel = own_->multiply_rows[x_.n_rows - 1];
+    for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
+      const Range tile = {row, std::min(row + kTileRows, rows.end)};
+      kernel(stored_, row, x_.data, x_.stride, results(tile, {0, x_.n_rows}));
     }
   }
 
+  int64_t panel_rows() const {
+    if (w_.cols > kMostCols) return kCarryRows;
+    // Few tokens do not repay a panel that leaves the first cache level.
+    if (x_.n_rows <= 2 * kernels_.tile_tokens) return kTileRows;
+    const int64_t rows = kPanelFloats / std::max<int64_t>(round_up(w_.cols, kLaneCount), 1);
+    return std::min(rows / kTileRows * kTileRows, kMostPanelRows);
+  }
+
+  // Widens `rows` once; the lanes of one tile of tokens wait between blocks of columns.
+  void multiply_panel(Range rows) const {
+    const Range all = {0, w_.cols};
+    fill_panel(rows, all);
+    for_each_tile({0, x_.n_rows}, [&](Range tokens) {
+      for_each_block([&](Range cols) {
+        const float* tiles = scratch().panel.data() + kTileRows * cols.begin;
+        multiply_tiles(tiles, tile_floats(all), rows, cols, tokens, scratch().carry.data());
+      });
+    });
+  }
+
+  // Widens one block of columns of `rows` after the other; the lanes of all `tokens` wait.
+  void multiply_long_panel(Range rows, Range tokens) const {
+    for_each_block([&](Range cols) {
+      fill_panel(rows, cols);
+      float* carry = scratch().carry.data();
+      for_each_tile(tokens, [&](Range of_tile) {
+        multiply_tiles(scratch().panel.data(), tile_floats(cols), rows, cols, of_tile, carry);
+        carry += of_tile.size() * kCarryRows * kLaneCount;
+      });
+    });
+  }
+
+  // Blocks of like size, so that no short one is mostly loading and storing lanes.
+  template <class F>
+  void for_each_block(F f) const {
+    const int64_t n_blocks = std::max<int64_t>(ceil_div(w_.cols, kBlockCols), 1);
+    const int64_t step = round_up(ceil_div(w_.cols, n_blocks), kColsStep);
+    for (int64_t k = 0; k < w_.cols; k += step) f(Range{k, std::min(k + step, w_.cols)});
+  }
+
+  // Tiles of like size: 8 tokens are 4 and 4, since small tiles load more than they multiply.
+  template <class F>
+  void for_each_tile(Range tokens, F f) const {
+    const int64_t n_tiles = ceil_div(tokens.size(), kernels_.tile_tokens);
+    for (int64_t i = 0; i < n_tiles; ++i) {
+      f(Range{tokens.begin + tokens.size() * i / n_tiles,
+              tokens.begin + tokens.size() * (i + 1) / n_tiles});
+    }
+  }
+
+  static int64_t tile_floats(Range cols) { return kTileRows * round_up(cols.size(), kLaneCount); }
+
   void fill_panel(Range rows, Range cols) const {
     float* tile = scratch().panel.data();
-    for (int64_t row = rows.begin; row < rows.end; row += kTileRows, tile += kTileFloats) {
+    for (int64_t row = rows.begin; row < rows.end; row += kTileRows, tile += tile_floats(cols)) {
       const int n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
       if (own_ != nullptr) {
         own_->fill(stored_, row, n_rows, cols.begin, cols.end, tile);
@@ -141,20 +191,16 @@ class Product {
     }
   }
 
-  void multiply_panel(Range rows, Range cols, Range tokens) const {
-    float* carry = scratch().carry.data();
-    for (int64_t t = tokens.begin; t < tokens.end; t += kernels_.tile_tokens) {
-      const int64_t n_tokens = std::min<int64_t>(kernels_.tile_tokens, tokens.end - t);
-      const MultiplyTile kernel = kernels_.multiply_tile[n_tokens - 1];
-      const float* tile = scratch().panel.data();
-      for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
-        const Range tile_rows = {row, std::min(row + kTileRows, rows.end)};
-        kernel(tile, cols.size(), x_.row(t) + cols.begin, x_.stride,
-               {.lanes = carry, .first = cols.begin == 0, .last = cols.end == w_.cols},
-               results(tile_rows, {t, t + n_tokens}));
-        tile += kTileFloats;
-        if (w_.cols > kPanelCols) carry += n_tokens * kTileRows * kLaneCount;
-      }
+  // One tile of tokens by all `rows`, whose tiles are tile_stride floats apart.
+  void multiply_tiles(const float* tile, int64_t tile_stride, Range rows, Range cols, Range tokens,
+                      float* carry) const {
+    const MultiplyTile kernel = kernels_.multiply_tile[tokens.size() - 1];
+    for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
+      kernel(tile, cols.size(), x_.row(tokens.begin) + cols.begin, x_.stride,
+             {.lanes = carry, .first = cols.begin == 0, .last = cols.end == w_.cols},
+             results({row, std::min(row + kTileRows, rows.end)}, tokens));
+      tile += tile_stride;
+      carry += tokens.size() * kTileRows * kLaneCount;
     }
   }
 
@@ -176,7 +222,7 @@ class Product {
 }  // namespace
 
 void matmul_exact(Isa isa, const MatrixView& w, Range rows, Rows<const float> x, Rows<float> y) {
-  PENSTOCK_CHECK(is_whole(w), "the matrix lacks bytes");
+  PENSTOCK_CHECK(is_whole(w) && w.cols > 0, "the matrix lacks bytes or columns");
   PENSTOCK_CHECK(rows.begin >= 0 && rows.end <= w.rows, "rows outside the matrix");
   PENSTOCK_CHECK(x.cols == w.cols && y.cols == w.rows && x.n_rows == y.n_rows, "shapes differ");
   switch (isa) {

@@ -161,6 +161,20 @@ INSTANTIATE_TEST_SUITE_P(Formats, MatmulExact, testing::ValuesIn(every_format_ca
                            return name;
                          });
 
+// More rows than a panel holds, whole and in blocks of columns.
+TEST(MatmulExactEdges, ManyPanelsEqualTheReference) {
+  for (const int64_t cols : {17, 1100, 4112}) {
+    const RandomMatrix w(Format::kBF16, /*rows=*/150, cols, Numbers::kModest, /*seed=*/4);
+    PaddedRows x = random_tokens(14, cols, 5);
+    PaddedRows expected(14, 150, kNaN);
+    const Range range = {1, 150};
+    matmul_exact_ref(w.view(), range, x.rows(), expected.rows());
+    for (const Isa isa : supported_isas()) {
+      ASSERT_TRUE(equals_reference(isa, w.view(), range, x.rows(), expected.rows()));
+    }
+  }
+}
+
 // A lane may end at -0 (a product too small for float32); columns that pad a register must leave
 // it.
 TEST(MatmulExactEdges, PaddingDoesNotTouchTheSignOfAZero) {

@@ -10,10 +10,26 @@
 //   order last(n)                          if kRagged: the last n < 16 columns, -0 behind them
 #pragma once
 
+#include <utility>
+
 #include "kernels/matmul/matmul_exact_kernels.h"
 
 namespace penstock {
 namespace {
+
+template <int i>
+struct Index {
+  static constexpr int value = i;
+};
+
+// f(Index<0>), ..., f(Index<n - 1>): a loop unrolled from the start. Arrays indexed in an ordinary
+// one were found in memory, not in registers (g++ 12).
+template <int n, class F>
+[[gnu::always_inline]] inline void repeat(F f) {
+  const auto call_all = [&]<int... i>(std::integer_sequence<int, i...>)
+                            __attribute__((always_inline)) { (f(Index<i>{}), ...); };
+  call_all(std::make_integer_sequence<int, n>{});
+}
 
 template <class U>
 [[gnu::always_inline]] inline U unpacker_at(const StoredRows& w, int64_t row, int n_rows, int r,
@@ -43,40 +59,36 @@ void fill_tile(const StoredRows& w, int64_t row, int n_rows, int64_t begin, int6
 template <class U, int T>
 void multiply_rows(const StoredRows& w, int64_t row, const float* x, int64_t x_stride,
                    const TileResults& results) {
-  Lanes acc[T][kTileRows];
-#pragma GCC unroll 4
-  for (int t = 0; t < T; ++t) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) acc[t][r] = zero_lanes();
-  }
   static_assert(kTileRows == 4);
   U unpackers[kTileRows] = {
       unpacker_at<U>(w, row, results.n_rows, 0, 0), unpacker_at<U>(w, row, results.n_rows, 1, 0),
       unpacker_at<U>(w, row, results.n_rows, 2, 0), unpacker_at<U>(w, row, results.n_rows, 3, 0)};
+  Lanes acc[T][kTileRows];
+  repeat<T>([&](auto t) __attribute__((always_inline)) {
+    repeat<kTileRows>([&](auto r)
+                          __attribute__((always_inline)) { acc[t.value][r.value] = zero_lanes(); });
+  });
+  const int64_t cols = w.cols;
   int64_t k = 0;
-  for (; k + U::kCols <= w.cols; k += U::kCols) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kTileRows; ++r) {
-      unpackers[r].next([&](int i, Lanes weights) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-        for (int t = 0; t < T; ++t) {
-          const Lanes tokens = load_lanes(x + t * x_stride + k + i * kLaneCount);
-          acc[t][r] = fma_lanes(tokens, weights, acc[t][r]);
-        }
+  for (; k + U::kCols <= cols; k += U::kCols) {
+    repeat<kTileRows>([&](auto r) __attribute__((always_inline)) {
+      unpackers[r.value].next([&](int i, const Lanes& weights) __attribute__((always_inline)) {
+        repeat<T>([&](auto t) __attribute__((always_inline)) {
+          const Lanes tokens = load_lanes(x + t.value * x_stride + k + i * kLaneCount);
+          acc[t.value][r.value] = fma_lanes(tokens, weights, acc[t.value][r.value]);
+        });
       });
-    }
+    });
   }
   if constexpr (U::kRagged) {
-    if (k < w.cols) {
-      const int64_t n = w.cols - k;
-#pragma GCC unroll 4
-      for (int r = 0; r < kTileRows; ++r) {
-        const Lanes weights = unpackers[r].last(n);
-#pragma GCC unroll 4
-        for (int t = 0; t < T; ++t) {
-          acc[t][r] = fma_lanes(load_first_lanes(x + t * x_stride + k, n), weights, acc[t][r]);
-        }
-      }
+    if (const int64_t n = cols - k; n > 0) {
+      repeat<kTileRows>([&](auto r) __attribute__((always_inline)) {
+        const Lanes weights = unpackers[r.value].last(n);
+        repeat<T>([&](auto t) __attribute__((always_inline)) {
+          const Lanes tokens = load_first_lanes(x + t.value * x_stride + k, n);
+          acc[t.value][r.value] = fma_lanes(tokens, weights, acc[t.value][r.value]);
+        });
+      });
     }
   }
   finish_tile<T>(acc, results);
