@@ -16,7 +16,7 @@ JinjaFilter find_filter(std::string_view name) {
 }
 
 std::string unknown_filter(std::string_view name) {
-  constexpr std::string_view kLeftOut[] = {"pprint", "random", "striptags", "urlize", "wordwrap"};
+  constexpr std::string_view kLeftOut[] = {"pprint", "random", "striptags", "urlize"};
   if (std::ranges::find(kLeftOut, name) != std::end(kLeftOut)) {
     return fmt::format("jinja2's filter '{}' is not supported in chat templates", name);
   }

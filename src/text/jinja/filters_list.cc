@@ -18,7 +18,7 @@ namespace penstock {
 Result<JinjaValue> without_case(JinjaMeter& meter, const JinjaValue& value) {
   const JinjaText* text = value.as_text();
   if (text == nullptr) return value;
-  PENSTOCK_TRY(meter.step_bytes(text->bytes.size()));
+  PENSTOCK_TRY(meter.step_characters(text->bytes.size()));
   return jinja_text(meter, py_lower(text->bytes), text->safe);
 }
 

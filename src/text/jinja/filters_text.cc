@@ -12,6 +12,7 @@
 #include "text/jinja/printing.h"
 #include "text/jinja/text_util.h"
 #include "text/jinja/unicode.h"
+#include "text/jinja/wordwrap.h"
 
 namespace penstock {
 namespace {
@@ -21,7 +22,7 @@ template <std::string (*change)(std::string_view)>
 Result<JinjaValue> mapped(JinjaRender& render, const JinjaValue& value, const JinjaArgs& args) {
   PENSTOCK_TRY(takes_nothing("the filter", args));
   PENSTOCK_ASSIGN(const JinjaValue text, as_text_value(render, value));
-  PENSTOCK_TRY(render.meter().step_bytes(text.as_text()->bytes.size()));
+  PENSTOCK_TRY(render.meter().step_characters(text.as_text()->bytes.size()));
   return jinja_text(render.meter(), change(text.as_text()->bytes), text.as_text()->safe);
 }
 
@@ -53,7 +54,7 @@ Result<JinjaValue> filter_trim(JinjaRender& render, const JinjaValue& value,
                                const JinjaArgs& args) {
   PENSTOCK_ASSIGN(const JinjaParams params, JinjaParams::bind("trim", args, {"chars"}));
   PENSTOCK_ASSIGN(const JinjaValue text, as_text_value(render, value));
-  PENSTOCK_TRY(render.meter().step_bytes(text.as_text()->bytes.size()));
+  PENSTOCK_TRY(render.meter().step_characters(text.as_text()->bytes.size()));
   PENSTOCK_ASSIGN(const std::string_view trimmed,
                   stripped_of(render.meter(), text.as_text()->bytes, params.get(0), Sides::kBoth));
   return jinja_text(render.meter(), std::string(trimmed), text.as_text()->safe);
@@ -105,6 +106,7 @@ Result<JinjaValue> filter_indent(JinjaRender& render, const JinjaValue& value,
   }
   const bool indents_blank = params.truth_or(2, false);
   // The newline added keeps a newline at the end from being lost with its line.
+  PENSTOCK_TRY(meter.step_characters(text->bytes.size()));
   const std::string source = text->bytes + "\n";
   const auto lines = split_lines(source, false);
   PENSTOCK_TRY(meter.has_room(lines.size(), indentation.size() + 1));
@@ -150,6 +152,7 @@ Result<JinjaValue> filter_wordcount(JinjaRender& render, const JinjaValue& value
                                     const JinjaArgs& args) {
   PENSTOCK_TRY(takes_nothing("wordcount", args));
   PENSTOCK_ASSIGN(const std::string text, jinja_str(render.meter(), value));
+  PENSTOCK_TRY(render.meter().step_characters(text.size()));
   size_t count = 0;
   bool inside = false;
   for (size_t at = 0; at < text.size();) {
@@ -158,6 +161,40 @@ Result<JinjaValue> filter_wordcount(JinjaRender& render, const JinjaValue& value
     inside = is_word;
   }
   return JinjaValue::integer(count);
+}
+
+Result<JinjaValue> filter_wordwrap(JinjaRender& render, const JinjaValue& value,
+                                   const JinjaArgs& args) {
+  PENSTOCK_ASSIGN(const JinjaParams params, JinjaParams::bind("wordwrap", args,
+                                                              {"width", "break_long_words",
+                                                               "wrapstring", "break_on_hyphens"}));
+  PENSTOCK_ASSIGN(const JinjaInt width, params.integer_or(0, 79));
+  if (width <= 0) return jinja_error("invalid width {} (must be > 0)", py_integer(width));
+  const bool by_default = params.get(2) == nullptr || params.at(2).is_none();
+  PENSTOCK_ASSIGN(const std::string_view newline, by_default ? "\n" : params.text(2));
+  const auto text = text_of(value);
+  if (!text) return jinja_error("wordwrap: the value must be str, not {}", value.type_name());
+  PENSTOCK_TRY(render.meter().step(text->size()));
+  const WordWrap wrap{
+      .width = static_cast<size_t>(std::min(width, JinjaInt{SIZE_MAX} / 2)),
+      .break_long_words = params.truth_or(1, true),
+      .break_on_hyphens = params.truth_or(3, true),
+  };
+  std::string out;
+  bool is_first = true;
+  for (const std::string_view line : split_lines(*text, false)) {
+    // An empty line wraps to no lines at all, which still are joined to the others.
+    if (!is_first) out += newline;
+    is_first = false;
+    const auto wrapped = wrap_line(line, wrap);
+    PENSTOCK_TRY(render.meter().has_room(out.size() + line.size()));
+    PENSTOCK_TRY(render.meter().has_room(wrapped.size(), newline.size()));
+    for (size_t i = 0; i < wrapped.size(); ++i) {
+      if (i > 0) out += newline;
+      out += wrapped[i];
+    }
+  }
+  return jinja_text(render.meter(), std::move(out));
 }
 
 Result<JinjaValue> filter_format(JinjaRender& render, const JinjaValue& value,
@@ -223,6 +260,7 @@ Result<JinjaValue> filter_urlencode(JinjaRender& render, const JinjaValue& value
   std::string out;
   if (value.is_text() || !is_iterable(value)) {
     PENSTOCK_ASSIGN(const std::string text, jinja_str(meter, value));
+    PENSTOCK_TRY(meter.step_characters(text.size()));
     PENSTOCK_TRY(meter.has_room(text.size(), 3));
     append_url_quoted(out, text, false);
     return jinja_text(meter, std::move(out));
@@ -241,6 +279,7 @@ Result<JinjaValue> filter_urlencode(JinjaRender& render, const JinjaValue& value
     if (parts.size() != 2) return jinja_error("urlencode needs pairs of a key and a value");
     PENSTOCK_ASSIGN(const std::string key, jinja_str(meter, parts[0]));
     PENSTOCK_ASSIGN(const std::string item, jinja_str(meter, parts[1]));
+    PENSTOCK_TRY(meter.step_characters(key.size() + item.size()));
     PENSTOCK_TRY(meter.has_room(out.size() + 3 * (key.size() + item.size())));
     if (!out.empty()) out += '&';
     append_url_quoted(out, key, true);
@@ -289,6 +328,7 @@ constexpr JinjaFilterEntry kFilters[] = {
     {"upper", mapped<py_upper>},
     {"urlencode", filter_urlencode},
     {"wordcount", filter_wordcount},
+    {"wordwrap", filter_wordwrap},
     {"xmlattr", filter_xmlattr},
 };
 

@@ -162,7 +162,7 @@ Result<JinjaValue> filter_filesizeformat(JinjaRender& render, const JinjaValue& 
   if (*number == 1) {
     out = "1 Byte";
   } else if (*number < base) {
-    out = fmt::format("{:.0f} Bytes", std::trunc(*number));
+    out = fmt::format("{:.0f} Bytes", std::trunc(*number) + 0.0);
   } else {
     constexpr std::string_view kPrefixes = "kMGTPEZY";
     size_t i = 0;

@@ -14,6 +14,12 @@ namespace {
 // No template needs more digits; more would only take time.
 constexpr size_t kMaxPrecision = 1000;
 
+// Whatever Python could index by key may stay unused, for "%(key)s" might have been meant.
+bool may_go_unused(const JinjaValue& values) {
+  return values.is_dict() || values.is_list() || values.is_undefined() ||
+         values.as_range() != nullptr;
+}
+
 // Walks over "...%d..." and takes values from the right-hand side as it goes.
 class PercentFormatter {
  public:
@@ -56,9 +62,8 @@ Result<std::string> PercentFormatter::run() {
     PENSTOCK_TRY(meter_.has_room(out_.size()));
     PENSTOCK_TRY(write_directive());
   }
-  const bool all_used = values_.is_tuple()
-                            ? taken_ == values_.as_sequence()->items.size()
-                            : taken_ == 1 || used_key_ || values_.is_dict() || values_.is_list();
+  const bool all_used = values_.is_tuple() ? taken_ == values_.as_sequence()->items.size()
+                                           : taken_ == 1 || used_key_ || may_go_unused(values_);
   if (!all_used) return jinja_error("not all arguments converted during string formatting");
   return std::move(out_);
 }

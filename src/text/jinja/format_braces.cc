@@ -184,7 +184,7 @@ std::optional<size_t> field_end(std::string_view text, size_t begin) {
 }
 
 Result<std::string> BraceFormatter::expand(std::string_view text, int nesting) {
-  if (nesting > 1) return jinja_error("Max string recursion exceeded");
+  if (nesting > 2) return jinja_error("Max string recursion exceeded");
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];

@@ -43,7 +43,7 @@ Result<std::optional<JinjaValue>> JinjaCursor::next() {
     if (at_ == text->bytes.size()) return std::nullopt;
     const size_t begin = at_;
     py_next_character(text->bytes, at_);
-    return jinja_text(*meter_, text->bytes.substr(begin, at_ - begin), text->safe);
+    return jinja_text(*meter_, text->bytes.substr(begin, at_ - begin));
   }
   if (const JinjaRange* range = source_.as_range()) {
     if (at_ == range->length) return std::nullopt;

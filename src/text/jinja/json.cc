@@ -101,7 +101,7 @@ Result<void> JsonWriter::write(const JinjaValue& value) {
 }
 
 Result<void> JsonWriter::write_text(std::string_view text) {
-  PENSTOCK_TRY(meter_.step_bytes(text.size()));
+  PENSTOCK_TRY(meter_.step_characters(text.size()));
   out_ += '"';
   for (size_t at = 0; at < text.size();) {
     append_json_character(out_, py_next_character(text, at), style_.ascii);
@@ -165,35 +165,33 @@ Result<void> JsonWriter::write_key(const JinjaValue& key) {
   return {};
 }
 
-Result<JinjaValue> object_from_json(JinjaMeter& meter, const OrderedJson& json) {
+// `depth` counts the values around this one: the recursion must end before the meter sees the
+// result.
+Result<JinjaValue> from_json(JinjaMeter& meter, const OrderedJson& json, size_t depth);
+
+Result<JinjaValue> object_from_json(JinjaMeter& meter, const OrderedJson& json, size_t depth) {
   JinjaDict dict;
   for (const auto& [key, value] : json.items()) {
-    PENSTOCK_ASSIGN(JinjaValue converted, jinja_from_json(meter, value));
+    if (!py_is_valid_utf8(key)) {
+      return fail(ErrorKind::kInvalidArgument, "a key that is not valid UTF-8");
+    }
+    PENSTOCK_ASSIGN(JinjaValue converted, from_json(meter, value, depth + 1));
     dict.set(jinja_text(meter, key), std::move(converted));
   }
   return jinja_dict(meter, std::move(dict));
 }
 
-Result<JinjaValue> array_from_json(JinjaMeter& meter, const OrderedJson& json) {
+Result<JinjaValue> array_from_json(JinjaMeter& meter, const OrderedJson& json, size_t depth) {
   JinjaValues items;
   items.reserve(json.size());
   for (const OrderedJson& item : json) {
-    PENSTOCK_ASSIGN(JinjaValue converted, jinja_from_json(meter, item));
+    PENSTOCK_ASSIGN(JinjaValue converted, from_json(meter, item, depth + 1));
     items.push_back(std::move(converted));
   }
   return jinja_list(meter, std::move(items));
 }
 
-}  // namespace
-
-Result<std::string> jinja_to_json(JinjaMeter& meter, const JinjaValue& value,
-                                  const JinjaJsonStyle& style) {
-  JsonWriter writer(meter, style);
-  PENSTOCK_TRY(writer.write(value));
-  return writer.take();
-}
-
-Result<JinjaValue> jinja_from_json(JinjaMeter& meter, const OrderedJson& json) {
+Result<JinjaValue> from_json(JinjaMeter& meter, const OrderedJson& json, size_t depth) {
   PENSTOCK_TRY(meter.step());
   switch (json.type()) {
     case OrderedJson::value_t::boolean:
@@ -212,12 +210,29 @@ Result<JinjaValue> jinja_from_json(JinjaMeter& meter, const OrderedJson& json) {
       return jinja_text(meter, text);
     }
     case OrderedJson::value_t::array:
-      return array_from_json(meter, json);
     case OrderedJson::value_t::object:
-      return object_from_json(meter, json);
+      if (depth >= meter.limits().max_depth) {
+        return fail(ErrorKind::kInvalidArgument, "nested more than {} deep",
+                    meter.limits().max_depth);
+      }
+      return json.is_array() ? array_from_json(meter, json, depth)
+                             : object_from_json(meter, json, depth);
     default:
       return JinjaValue();
   }
+}
+
+}  // namespace
+
+Result<std::string> jinja_to_json(JinjaMeter& meter, const JinjaValue& value,
+                                  const JinjaJsonStyle& style) {
+  JsonWriter writer(meter, style);
+  PENSTOCK_TRY(writer.write(value));
+  return writer.take();
+}
+
+Result<JinjaValue> jinja_from_json(JinjaMeter& meter, const OrderedJson& json) {
+  return from_json(meter, json, 0);
 }
 
 }  // namespace penstock

@@ -18,7 +18,8 @@ struct JinjaJsonStyle {
 Result<std::string> jinja_to_json(JinjaMeter& meter, const JinjaValue& value,
                                   const JinjaJsonStyle& style);
 
-// An input variable as a value. kInvalidArgument for text that is not UTF-8.
+// An input variable as a value. kInvalidArgument for text that is not UTF-8 and for nesting beyond
+// the meter's limit.
 Result<JinjaValue> jinja_from_json(JinjaMeter& meter, const OrderedJson& json);
 
 }  // namespace penstock

@@ -11,7 +11,7 @@ class JinjaLevel {
  public:
   // A macro call is a few levels (the statements and expressions around it), so real recursion
   // meets max_depth calls first; together they stay within this many.
-  static constexpr size_t kLevelsPerDepth = 10;
+  static constexpr size_t kLevelsPerDepth = 5;
 
   explicit JinjaLevel(size_t& levels) : levels_(levels) { ++levels_; }
   JinjaLevel(const JinjaLevel&) = delete;

@@ -173,6 +173,7 @@ std::optional<Lexer::RawEnd> Lexer::find_raw_end() const {
 }
 
 Result<void> Lexer::lex_raw() {
+  if (at_ == text_.size()) return {};  // jinja2 misses the end only of what has a content
   const auto found = find_raw_end();
   if (!found) return error("Missing end of raw directive");
   add_data(text_.substr(at_, found->begin - at_), found->sign, true);
@@ -182,6 +183,7 @@ Result<void> Lexer::lex_raw() {
 }
 
 Result<void> Lexer::lex_comment() {
+  if (at_ == text_.size()) return {};  // as with raw
   const size_t close = text_.find("#}", at_);
   if (close == std::string_view::npos) return error("Missing end of comment tag");
   const char mark = close > at_ ? text_[close - 1] : '\0';

@@ -53,7 +53,9 @@ class JinjaMeter {
     }
     return exhausted();
   }
+  // Text that is copied, compared or searched; and text that is looked at character by character.
   Result<void> step_bytes(size_t bytes) { return step(1 + bytes / 64); }
+  Result<void> step_characters(size_t bytes) { return step(1 + bytes / 16); }
 
   // kExhausted when `count` things of `bytes_each` would not fit in what is left.
   Result<void> has_room(size_t count, size_t bytes_each = 1) const;

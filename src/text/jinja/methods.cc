@@ -155,12 +155,12 @@ std::optional<JinjaValue> plain_attribute(const JinjaValue& value, std::string_v
 
 }  // namespace
 
-std::optional<JinjaValue> find_method(JinjaRender& render, const JinjaValue& value,
-                                      std::string_view name) {
+Result<std::optional<JinjaValue>> find_method(JinjaRender& render, const JinjaValue& value,
+                                              std::string_view name) {
   if (const JinjaMethod method = method_of(value, name)) {
     // It will look at the whole of its text.
     const auto text = text_of(value);
-    if (!render.meter().step_bytes(text ? text->size() : 0)) return std::nullopt;
+    PENSTOCK_TRY(render.meter().step_characters(text ? text->size() : 0));
     return JinjaValue(JinjaValue::Object(std::make_shared<JinjaBoundMethod>(method, value)));
   }
   return plain_attribute(value, name);

@@ -6,8 +6,8 @@
 namespace penstock {
 
 // The bound method or plain attribute `name`; nothing when the type has none.
-std::optional<JinjaValue> find_method(JinjaRender& render, const JinjaValue& value,
-                                      std::string_view name);
+Result<std::optional<JinjaValue>> find_method(JinjaRender& render, const JinjaValue& value,
+                                              std::string_view name);
 // A method that would change a list or dict: the sandbox refuses it.
 bool is_mutating_method(const JinjaValue& value, std::string_view name);
 

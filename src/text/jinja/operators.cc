@@ -301,7 +301,7 @@ Result<std::optional<JinjaValue>> jinja_item(JinjaMeter& meter, const JinjaValue
   if (const JinjaText* text = value.as_text()) {
     const auto place = place_of(*at, text->length);
     if (!place) return std::nullopt;
-    PENSTOCK_TRY(meter.step_bytes(text->is_ascii() ? 0 : text->bytes.size()));
+    PENSTOCK_TRY(meter.step_characters(text->is_ascii() ? 0 : text->bytes.size()));
     return sliced_text(meter, *text, {static_cast<JinjaInt>(*place), 1, 1});
   }
   if (value.is_list() || value.is_tuple()) {
@@ -320,7 +320,7 @@ Result<JinjaValue> jinja_slice(JinjaMeter& meter, const JinjaValue& value, const
                                const JinjaValue& stop, const JinjaValue& step) {
   if (value.is_undefined()) return jinja_error("{}", value.why());
   if (const JinjaText* text = value.as_text()) {
-    PENSTOCK_TRY(meter.step_bytes(text->bytes.size()));
+    PENSTOCK_TRY(meter.step_characters(text->bytes.size()));
     PENSTOCK_ASSIGN(const SliceBounds bounds, slice_bounds(text->length, start, stop, step));
     return sliced_text(meter, *text, bounds);
   }
@@ -376,6 +376,7 @@ Result<JinjaValue> jinja_escaped(JinjaMeter& meter, const JinjaValue& value) {
   const JinjaText* text = value.as_text();
   if (text != nullptr && text->safe) return value;
   PENSTOCK_ASSIGN(const std::string plain, jinja_str(meter, value));
+  PENSTOCK_TRY(meter.step_characters(plain.size()));
   return jinja_text(meter, html_escaped(plain), true);
 }
 

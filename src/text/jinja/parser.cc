@@ -59,7 +59,7 @@ class Parser : private JinjaExpressionParser {
   Result<void> parse_signature(JinjaMacroCode& code);
   Result<void> parse_macro_body(JinjaMacroCode& code, std::string_view owner, std::string_view end);
 
-  Result<JinjaTarget> parse_targets(bool with_attributes, std::string_view end_name);
+  Result<JinjaTarget> parse_targets(bool with_attributes);
   Result<JinjaTarget> parse_target(bool with_attributes);
 
   // Puts the unknown filters and tests found since `begin` out of the reach of a condition further
@@ -187,7 +187,7 @@ Result<JinjaStmt> Parser::parse_tag(const std::string& tag, int line) {
 }
 
 Result<JinjaStmt> Parser::parse_set(int line) {
-  PENSTOCK_ASSIGN(JinjaTarget target, parse_targets(/*with_attributes=*/true, ""));
+  PENSTOCK_ASSIGN(JinjaTarget target, parse_targets(/*with_attributes=*/true));
   if (take_operator("=")) {
     PENSTOCK_ASSIGN(JinjaExprPtr value, parse_tuple(/*with_condition=*/true));
     return JinjaStmt{line, SetStmt{std::move(target), std::move(value)}};
@@ -224,9 +224,9 @@ Result<JinjaStmt> Parser::parse_if(int line) {
 
 Result<JinjaStmt> Parser::parse_for(int line) {
   ForStmt loop;
-  PENSTOCK_ASSIGN(loop.target, parse_targets(/*with_attributes=*/false, "in"));
+  PENSTOCK_ASSIGN(loop.target, parse_targets(/*with_attributes=*/false));
   if (!take_name("in")) return error("expected 'in', got {}", found());
-  PENSTOCK_ASSIGN(loop.iterable, parse_tuple(/*with_condition=*/false, "recursive"));
+  PENSTOCK_ASSIGN(loop.iterable, parse_tuple(/*with_condition=*/false));
   if (take_name("if")) {
     PENSTOCK_ASSIGN(loop.condition, parse_expression());
   }
@@ -307,7 +307,7 @@ Result<JinjaStmt> Parser::parse_with(int line) {
   WithStmt with;
   while (peek().kind != JinjaTokenKind::kBlockEnd) {
     if (!with.variables.empty()) PENSTOCK_TRY(expect_operator(","));
-    PENSTOCK_ASSIGN(JinjaTarget target, parse_target(/*with_attributes=*/false));
+    PENSTOCK_ASSIGN(JinjaTarget target, parse_targets(/*with_attributes=*/false));
     PENSTOCK_TRY(expect_operator("="));
     PENSTOCK_ASSIGN(JinjaExprPtr value, parse_expression());
     with.variables.emplace_back(std::move(target), std::move(value));
@@ -346,8 +346,8 @@ Result<JinjaStmt> Parser::parse_jump(const std::string& tag, int line) {
   return JinjaStmt{line, ContinueStmt{}};
 }
 
-// One target, or several with commas between them; `end_name` may follow a last comma.
-Result<JinjaTarget> Parser::parse_targets(bool with_attributes, std::string_view end_name) {
+// One target, or several with commas between them.
+Result<JinjaTarget> Parser::parse_targets(bool with_attributes) {
   const Nesting nesting(depth_);
   if (is_too_deep()) return too_deep();
   PENSTOCK_ASSIGN(JinjaTarget first, parse_target(with_attributes));
@@ -356,7 +356,7 @@ Result<JinjaTarget> Parser::parse_targets(bool with_attributes, std::string_view
   tuple.is_tuple = true;
   tuple.parts.push_back(std::move(first));
   while (take_operator(",")) {
-    if (is_operator("=") || is_operator(")") || (!end_name.empty() && is_name(end_name))) break;
+    if (is_operator(")")) break;
     PENSTOCK_ASSIGN(JinjaTarget part, parse_target(with_attributes));
     tuple.parts.push_back(std::move(part));
   }
@@ -365,7 +365,7 @@ Result<JinjaTarget> Parser::parse_targets(bool with_attributes, std::string_view
 
 Result<JinjaTarget> Parser::parse_target(bool with_attributes) {
   if (take_operator("(")) {
-    PENSTOCK_ASSIGN(JinjaTarget inner, parse_targets(with_attributes, ""));
+    PENSTOCK_ASSIGN(JinjaTarget inner, parse_targets(with_attributes));
     PENSTOCK_TRY(expect_operator(")"));
     return inner;
   }

@@ -70,9 +70,8 @@ class JinjaExpressionParser : protected JinjaParserBase {
   using JinjaParserBase::JinjaParserBase;
 
   Result<JinjaExprPtr> parse_expression(bool with_condition = true);
-  // An expression, or several with commas between them: a tuple. `end_name` may also end it.
-  Result<JinjaExprPtr> parse_tuple(bool with_condition, std::string_view end_name = "",
-                                   bool parenthesized = false);
+  // An expression, or several with commas between them: a tuple.
+  Result<JinjaExprPtr> parse_tuple(bool with_condition, bool parenthesized = false);
   Result<JinjaExprPtr> parse_filter(JinjaExprPtr subject);
   JinjaExprPtr make_name(int line, JinjaName name);
   Result<JinjaExprPtr> make_concat(int line, ConcatExpr concat);

@@ -1,75 +1,15 @@
 // Expressions, one function for each level of precedence, loosest first.
 #include <algorithm>
 
+#include "text/jinja/expr_depth.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/parser_base.h"
 #include "text/jinja/predicates.h"
 
 namespace penstock {
-namespace {
-
-size_t depth_of(const JinjaExprPtr& expr) { return expr ? expr->depth : 0; }
-
-template <class First, class Second>
-size_t depth_of(const std::pair<First, Second>& pair);
-
-template <class Item>
-size_t depth_of(const std::vector<Item>& items) {
-  size_t deepest = 0;
-  for (const Item& item : items) deepest = std::max(deepest, depth_of(item));
-  return deepest;
-}
-
-size_t depth_of(const std::string& /*text*/) { return 0; }
-size_t depth_of(JinjaComparison /*op*/) { return 0; }
-
-template <class First, class Second>
-size_t depth_of(const std::pair<First, Second>& pair) {
-  return std::max(depth_of(pair.first), depth_of(pair.second));
-}
-
-size_t depth_of(const JinjaArgExprs& args) {
-  return std::max({depth_of(args.positional), depth_of(args.named), depth_of(args.star),
-                   depth_of(args.star_star)});
-}
-
-// Depth of what a node holds.
-size_t inside(const LiteralExpr& /*node*/) { return 0; }
-size_t inside(const SequenceExpr& node) { return depth_of(node.items); }
-size_t inside(const DictExpr& node) { return depth_of(node.entries); }
-size_t inside(const UnaryExpr& node) { return depth_of(node.operand); }
-size_t inside(const BinaryExpr& node) {
-  return std::max(depth_of(node.left), depth_of(node.right));
-}
-size_t inside(const LogicExpr& node) { return std::max(depth_of(node.left), depth_of(node.right)); }
-size_t inside(const ConcatExpr& node) { return depth_of(node.parts); }
-size_t inside(const CompareExpr& node) {
-  return std::max(depth_of(node.first), depth_of(node.rest));
-}
-size_t inside(const ConditionExpr& node) {
-  return std::max({depth_of(node.test), depth_of(node.then), depth_of(node.otherwise)});
-}
-size_t inside(const AttributeExpr& node) { return depth_of(node.object); }
-size_t inside(const ItemExpr& node) {
-  return std::max(depth_of(node.object), depth_of(node.index));
-}
-size_t inside(const SliceExpr& node) {
-  return std::max(
-      {depth_of(node.object), depth_of(node.start), depth_of(node.stop), depth_of(node.step)});
-}
-size_t inside(const CallExpr& node) { return std::max(depth_of(node.callee), depth_of(node.args)); }
-size_t inside(const FilterExpr& node) {
-  return std::max(depth_of(node.subject), depth_of(node.args));
-}
-size_t inside(const TestExpr& node) {
-  return std::max(depth_of(node.subject), depth_of(node.args));
-}
-
-}  // namespace
-
 template <class Node>
 Result<JinjaExprPtr> JinjaExpressionParser::make(int line, Node node) {
-  const size_t depth = 1 + inside(node);
+  const size_t depth = 1 + depth_inside(node);
   if (depth > limits_.max_depth) return too_deep();
   return std::make_unique<const JinjaExpr>(JinjaExpr{line, depth, std::move(node)});
 }
@@ -256,7 +196,7 @@ Result<JinjaExprPtr> JinjaExpressionParser::parse_primary() {
   if (is_operator("[")) return parse_list();
   if (is_operator("{")) return parse_dict();
   if (!take_operator("(")) return error("unexpected {}", found());
-  PENSTOCK_ASSIGN(JinjaExprPtr inner, parse_tuple(true, "", /*parenthesized=*/true));
+  PENSTOCK_ASSIGN(JinjaExprPtr inner, parse_tuple(true, /*parenthesized=*/true));
   PENSTOCK_TRY(expect_operator(")"));
   return inner;
 }
@@ -280,14 +220,11 @@ Result<JinjaExprPtr> JinjaExpressionParser::parse_name() {
   return make_name(token.line, intern(token.text));
 }
 
-Result<JinjaExprPtr> JinjaExpressionParser::parse_tuple(bool with_condition,
-                                                        std::string_view end_name,
-                                                        bool parenthesized) {
+Result<JinjaExprPtr> JinjaExpressionParser::parse_tuple(bool with_condition, bool parenthesized) {
   const int line = peek().line;
   const auto at_end = [&] {
     return peek().kind == JinjaTokenKind::kVariableEnd ||
-           peek().kind == JinjaTokenKind::kBlockEnd || is_operator(")") ||
-           (!end_name.empty() && is_name(end_name));
+           peek().kind == JinjaTokenKind::kBlockEnd || is_operator(")");
   };
   SequenceExpr tuple{JinjaSequenceKind::kTuple, {}};
   bool has_comma = false;

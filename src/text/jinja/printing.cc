@@ -53,7 +53,7 @@ Result<void> ReprWriter::write_one(const JinjaValue& value) {
   PENSTOCK_TRY(meter_.step());
   PENSTOCK_TRY(meter_.has_room(out_.size()));
   if (const JinjaText* text = value.as_text()) {
-    PENSTOCK_TRY(meter_.step_bytes(text->bytes.size()));
+    PENSTOCK_TRY(meter_.step_characters(text->bytes.size()));
     const std::string quoted = py_quoted(text->bytes);
     out_ += text->safe ? "Markup(" + quoted + ")" : quoted;
     return {};

@@ -151,18 +151,18 @@ Result<JinjaFlow> JinjaRender::run_loop(const ForStmt& node, const JinjaScopePtr
 
 Result<JinjaFlow> JinjaRender::run_iterations(const ForStmt& node, const JinjaScopePtr& outer,
                                               const std::shared_ptr<JinjaLoop>& loop) {
-  bool is_first = true;
+  bool completed = false;  // some iteration reached its end: a break or continue does not count
   while (true) {
     PENSTOCK_ASSIGN(const auto item, loop->advance());
     if (!item) break;
-    is_first = false;
     const JinjaScopePtr scope = new_scope(outer);
     scope->set(JinjaTemplate::kLoop, JinjaValue(JinjaValue::Object(loop)));
     PENSTOCK_TRY(assign(*scope, node.target, *item));
     PENSTOCK_ASSIGN(const JinjaFlow flow, run_in(scope, node.body));
-    if (flow == JinjaFlow::kBreak) return JinjaFlow::kNext;
+    if (flow == JinjaFlow::kBreak) break;
+    completed = completed || flow == JinjaFlow::kNext;
   }
-  if (!is_first) return JinjaFlow::kNext;
+  if (completed) return JinjaFlow::kNext;
   return run_in(new_scope(outer), node.otherwise);
 }
 

@@ -127,7 +127,7 @@ Result<std::string> replaced(JinjaMeter& meter, std::string_view text, std::stri
                              std::string_view to, JinjaInt count) {
   const size_t most =
       count < 0 ? SIZE_MAX : static_cast<size_t>(std::min(count, JinjaInt{SIZE_MAX}));
-  PENSTOCK_TRY(meter.step_bytes(text.size()));
+  PENSTOCK_TRY(meter.step_characters(text.size()));
   const size_t n = from.empty() ? std::min(py_count_characters(text) + 1, most)
                                 : count_occurrences(text, from, most);
   PENSTOCK_TRY(meter.has_room(n, to.size()));
