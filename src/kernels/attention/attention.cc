@@ -24,17 +24,32 @@ int64_t padded_dim(const AttentionShape& shape) { return round_up(shape.head_dim
 
 int64_t parts_floats(const AttentionShape& shape) { return kTileRows * padded_dim(shape); }
 
-// Scratch of one token with `n_heads` heads: scores, totals, denominators.
+// Scratch of one token with `n_heads` heads: queries, scores, totals, denominators.
 int64_t floats_per_token(const AttentionShape& shape, int64_t n_heads, int64_t n_positions) {
-  return n_heads * (score_columns(shape, n_positions) + padded_dim(shape) + 1);
+  return n_heads * (score_columns(shape, n_positions) + 2 * padded_dim(shape) + 1);
 }
 
 void place_scratch(AttentionBlock& block, int64_t columns, float* scratch) {
   const int64_t n_rows = block.n_rows();
-  block.scores = dense_rows(scratch, n_rows, columns);
-  block.totals = dense_rows(block.scores.row(n_rows), n_rows, padded_dim(block.shape));
-  block.parts = dense_rows(block.totals.row(n_rows), kTileRows, padded_dim(block.shape));
+  const int64_t dim = padded_dim(block.shape);
+  block.queries = dense_rows(scratch, n_rows, dim);
+  block.scores = dense_rows(block.queries.row(n_rows), n_rows, columns);
+  block.totals = dense_rows(block.scores.row(n_rows), n_rows, dim);
+  block.parts = dense_rows(block.totals.row(n_rows), kTileRows, dim);
   block.denominators = block.parts.row(kTileRows);
+}
+
+// The queries are read once for every 16 keys. In q they lie a power of two apart, where they push
+// each other out of the first-level cache: side by side they do not.
+void gather_queries(Rows<const float> q, AttentionBlock& block) {
+  const int64_t head_dim = block.shape.head_dim;
+  float* row = block.queries.data;
+  for (int64_t t = block.tokens.begin; t < block.tokens.end; ++t) {
+    for (int64_t h = block.heads.begin; h < block.heads.end; ++h) {
+      std::copy_n(q.row(t) + h * head_dim, head_dim, row);
+      row += block.queries.stride;
+    }
+  }
 }
 
 void check_call(const AttentionShape& shape, Range heads, Rows<const float> q,
@@ -66,7 +81,7 @@ void attention_exact(Isa isa, const AttentionShape& shape, Range heads, Rows<con
   PENSTOCK_CHECK(n_tokens > 0, "scratch as attention_scratch_floats says");
 
   const auto attend_block = isa == Isa::kAvx2 ? attend_block_avx2 : attend_block_avx512;
-  AttentionBlock block = {shape, kv, sinks, q, y, first_position};
+  AttentionBlock block = {shape, kv, sinks, y, first_position};
   for (int64_t h = heads.begin; h < heads.end; h = block.heads.end) {
     block.kv_head = h / group;
     block.heads = {h, std::min((block.kv_head + 1) * group, heads.end)};
@@ -74,6 +89,7 @@ void attention_exact(Isa isa, const AttentionShape& shape, Range heads, Rows<con
       block.tokens = {t, std::min(t + n_tokens, q.n_rows)};
       block.first_page = block.visible(t).begin / kPageTokens;
       place_scratch(block, score_columns(shape, n_positions), scratch.data());
+      gather_queries(q, block);
       attend_block(block);
     }
   }

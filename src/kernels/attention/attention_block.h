@@ -14,15 +14,15 @@ struct AttentionBlock {
   const AttentionShape& shape;
   const PagedKv& kv;
   std::span<const float> sinks;  // [n_heads] or empty
-  Rows<const float> q;
-  Rows<float> y;
-  int64_t first_position = 0;  // of token 0 of q
+  Rows<float> y;                 // [n_tokens, n_heads * head_dim] of the whole call
+  int64_t first_position = 0;    // of token 0 of y
   int64_t kv_head = 0;
   Range heads = {};
   Range tokens = {};
   int64_t first_page = 0;         // the page of column 0 of `scores`
+  Rows<float> queries = {};       // [rows, head_dim rounded up to 16]
   Rows<float> scores = {};        // [rows, at least the columns of the pages seen]
-  Rows<float> totals = {};        // [rows, head_dim rounded up to 16]
+  Rows<float> totals = {};        // as queries
   Rows<float> parts = {};         // [kTileRows, as totals]: one page's part of the totals
   float* denominators = nullptr;  // [rows]
 

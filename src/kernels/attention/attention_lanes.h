@@ -14,9 +14,12 @@ inline Range common_part(Range a, Range b) {
   return {larger_of(a.begin, b.begin), smaller_of(a.end, b.end)};
 }
 
-// scores[k] = scale * dot(q, keys[k]) for 16 keys, [16, head_dim].
-inline void score_keys(const float* q, const float* keys, int64_t head_dim, float scale,
+// scores[k] = scale * dot(q, keys[k]) for 16 keys, [16, head_dim]. With kHeadDim given, one pointer
+// reaches all keys; otherwise (0) there are more pointers than registers for them.
+template <int64_t kHeadDim>
+inline void score_keys(const float* q, const float* keys, int64_t any_head_dim, float scale,
                        float* scores) {
+  const int64_t head_dim = kHeadDim > 0 ? kHeadDim : any_head_dim;
   const int64_t whole = head_dim / kLanes * kLanes;
   const int64_t rest = head_dim - whole;
   for (int k = 0; k < kLanes; k += kSumsAtOnce) {
@@ -39,6 +42,18 @@ inline void score_keys(const float* q, const float* keys, int64_t head_dim, floa
   }
 }
 
+inline void score_keys(const float* q, const float* keys, int64_t head_dim, float scale,
+                       float* scores) {
+  switch (head_dim) {
+    case 64:
+      return score_keys<64>(q, keys, head_dim, scale, scores);
+    case 128:
+      return score_keys<128>(q, keys, head_dim, scale, scores);
+    default:
+      return score_keys<0>(q, keys, head_dim, scale, scores);
+  }
+}
+
 // Scores of every row for the page's keys, in whole groups of 16 of which the row sees at least
 // one: the scores of keys it does not see are never used.
 inline void score_page(const AttentionBlock& block, int64_t p) {
@@ -46,16 +61,16 @@ inline void score_page(const AttentionBlock& block, int64_t p) {
   const float* const keys = block.page(block.kv.keys, p);
   for (int64_t k = 0; k < kPageTokens; k += kLanes) {
     const int64_t position = p * kPageTokens + k;
-    float* scores = block.scores.data + position - block.first_page * kPageTokens;
-    for (int64_t t = block.tokens.begin; t < block.tokens.end; ++t) {
+    const int64_t column = position - block.first_page * kPageTokens;
+    for (int64_t t = block.tokens.begin, row = 0; t < block.tokens.end; ++t) {
       const Range seen = block.visible(t);
-      const bool is_seen = position < seen.end && position + kLanes > seen.begin;
-      for (int64_t h = block.heads.begin; h < block.heads.end; ++h) {
-        if (is_seen) {
-          score_keys(block.q.row(t) + h * head_dim, keys + k * head_dim, head_dim,
-                     block.shape.scale, scores);
-        }
-        scores += block.scores.stride;
+      if (position >= seen.end || position + kLanes <= seen.begin) {
+        row += block.heads.size();
+        continue;
+      }
+      for (int64_t h = block.heads.begin; h < block.heads.end; ++h, ++row) {
+        score_keys(block.queries.row(row), keys + k * head_dim, head_dim, block.shape.scale,
+                   block.scores.row(row) + column);
       }
     }
   }
