@@ -23,7 +23,7 @@ log=$(mktemp)
 "$penstock" serve "$pack" --port 0 --name smollm2-moe 2> "$log" &
 server=$!
 stop() {
-  kill -TERM "$server" 2> /dev/null && wait "$server" || true
+  if kill -TERM "$server" 2> /dev/null && wait "$server"; then printf '\nThe server has stopped.\n'; fi
   rm -f "$log"
 }
 trap stop EXIT

@@ -39,8 +39,9 @@ Result<std::vector<int32_t>> prompt_ids(const RunOptions& options, const ChatFor
 Result<void> run(const RunOptions& options) {
   PENSTOCK_TRY(validate(options.answer.sampling));
   ProgressDisplay progress;
-  PENSTOCK_ASSIGN(const EngineModel model,
-                  start_engine(options.model, progress.function(), Log::none()));
+  PENSTOCK_ASSIGN(
+      const EngineModel model,
+      start_engine(options.model, options.quiet ? ProgressFn{} : progress.function(), Log::none()));
   progress.finish();
   const PackVerifier verifier(model.unverified, warn_of_damage);
   if (!options.quiet) {
