@@ -2,7 +2,7 @@
 """Compares `penstock tokenize` and `penstock template` with what `tokenizers` and `jinja2` made of every golden case.
 
 usage: check_text.py PENSTOCK tokenizer NAME     a folder of tokenizers/, or "smollm2": the real model's GGUF
-       check_text.py PENSTOCK templates
+       check_text.py PENSTOCK templates FILE     templates.json or jinja_extra.json
 """
 import json
 import pathlib
@@ -68,8 +68,8 @@ def template_fault(penstock, folder, template, case, now):
     return None
 
 
-def check_templates(penstock):
-    golden = json.loads((HERE / "templates.json").read_text())
+def check_templates(penstock, file):
+    golden = json.loads((HERE / file).read_text())
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for case in golden["cases"]:
@@ -79,15 +79,15 @@ def check_templates(penstock):
     return len(golden["cases"]), found
 
 
-def main(penstock, what, *rest):
-    n_cases, found = check_tokenizer(penstock, *rest) if what == "tokenizer" else check_templates(penstock)
+def main(penstock, what, name):
+    n_cases, found = (check_tokenizer if what == "tokenizer" else check_templates)(penstock, name)
     for fault in found:
         print(fault)
-    print(f"{' '.join((what, *rest))}: {n_cases} cases, {len(found)} faults")
+    print(f"{what} {name}: {n_cases} cases, {len(found)} faults")
     return 1 if found or not n_cases else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
     sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), *sys.argv[2:]))
