@@ -307,30 +307,35 @@ TEST_F(Pack, ActOrderGroupsOutOfRangeAreRefusedWhenOpened) {
   EXPECT_THAT(opened.error().text(), HasSubstr("layers.1.q puts a column in group 1"));
 }
 
-// Every golden GGUF: stacked experts come apart, the rest is moved as it is.
-TEST_F(Pack, GoldenGgufsKeepTheirBytes) {
+// Every golden model: GGUF's stacked experts come apart, the rest is moved as it is.
+TEST_F(Pack, GoldenModelsKeepTheirBytes) {
   int n_models = 0;
-  for (const auto& entry : fs::directory_iterator(PENSTOCK_SOURCE_DIR "/tests/golden/gguf")) {
-    if (entry.path().extension() != ".gguf") continue;
-    SCOPED_TRACE(entry.path().filename().string());
-    const auto source = open_checkpoint(entry.path());
-    ASSERT_TRUE(source) << source.error().text();
-    write(*source, {.if_exists = IfExists::kReplace});
-    const auto pack = open_checkpoint(output());
-    ASSERT_TRUE(pack) << pack.error().text();
-    EXPECT_EQ(pack->kind, SourceKind::kPack);
-    EXPECT_EQ(pack->spec, source->spec);
-    EXPECT_EQ(pack->tokenizer.ggml, source->tokenizer.ggml);
-    EXPECT_EQ(pack->generation, source->generation);
-    ASSERT_EQ(pack->tensors.size(), source->tensors.size());
-    for (const auto& [name, tensor] : source->tensors) {
-      EXPECT_EQ(bytes_of(*pack, pack->tensors.at(name).data), bytes_of(*source, tensor.data))
-          << name;
+  for (const char* const kind : {"gguf", "models", "quantized"}) {
+    for (const auto& entry :
+         fs::directory_iterator(fs::path(PENSTOCK_SOURCE_DIR "/tests/golden") / kind)) {
+      if (!entry.is_directory() && entry.path().extension() != ".gguf") continue;
+      SCOPED_TRACE(entry.path().filename().string());
+      const auto source = open_checkpoint(entry.path());
+      ASSERT_TRUE(source) << source.error().text();
+      write(*source, {.if_exists = IfExists::kReplace});
+      const auto pack = open_checkpoint(output());
+      ASSERT_TRUE(pack) << pack.error().text();
+      EXPECT_EQ(pack->kind, SourceKind::kPack);
+      EXPECT_EQ(pack->spec, source->spec);
+      EXPECT_EQ(pack->tokenizer.json, source->tokenizer.json);
+      EXPECT_EQ(pack->tokenizer.ggml, source->tokenizer.ggml);
+      EXPECT_EQ(pack->generation, source->generation);
+      ASSERT_EQ(pack->tensors.size(), source->tensors.size());
+      for (const auto& [name, tensor] : source->tensors) {
+        const StoredTensor& packed = pack->tensors.at(name);
+        EXPECT_EQ(bytes_of(*pack, packed.data), bytes_of(*source, tensor.data)) << name;
+        EXPECT_EQ(bytes_of(*pack, packed.scales), bytes_of(*source, tensor.scales)) << name;
+      }
+      EXPECT_TRUE(verify_pack(*pack, {}, {}));
+      ++n_models;
     }
-    EXPECT_TRUE(verify_pack(*pack, {}, {}));
-    ++n_models;
   }
-  EXPECT_GE(n_models, 10);
+  EXPECT_GE(n_models, 22);
 }
 
 TEST_F(Pack, AnExistingOutputIsKeptUnlessReplaced) {
