@@ -87,6 +87,18 @@ TEST(ChatFormatter, NeighboursCannotBuildAControlTokenTogether) {
   }
 }
 
+TEST(ChatFormatter, TheTemplatesTextCannotCompleteWhatAMessageBegan) {
+  const std::string_view token = "<|im_start|>";
+  for (size_t cut = 1; cut < token.size(); ++cut) {
+    const std::string head(token.substr(0, cut));
+    const std::string tail(token.substr(cut));
+    const ChatFormatter completes(fake_text("{{ messages[0].content }}{{ '" + tail + "' }}"));
+    EXPECT_EQ(n_control(format(completes, {message("user", head)}).value()), 0) << head;
+    const ChatFormatter begins(fake_text("{{ '" + head + "' }}{{ messages[0].content }}"));
+    EXPECT_EQ(n_control(format(begins, {message("user", tail)}).value()), 0) << tail;
+  }
+}
+
 // An answer may hold the model's own markup, and the template may look for it; turns it may not
 // fake.
 TEST(ChatFormatter, EarlierAnswersKeepTheirMarkupButNoTurns) {

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -43,7 +44,7 @@ class TestClient {
   // A receive buffer so small that a server notices soon when nobody reads.
   explicit TestClient(uint16_t port, int receive_buffer = 0)
       : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    const timeval limit{.tv_sec = 60, .tv_usec = 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     if (receive_buffer > 0) {
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
@@ -114,6 +115,7 @@ class TestClient {
   bool receive() {
     char bytes[16384];
     const ssize_t n = ::recv(fd_, bytes, sizeof(bytes), 0);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) ADD_FAILURE() << "the server is silent";
     if (n <= 0) return false;
     received_.append(bytes, static_cast<size_t>(n));
     return true;

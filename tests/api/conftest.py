@@ -1,0 +1,89 @@
+"""Starts `penstock serve` on a free port; the model is SmolLM2 in some form (README.md)."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import openai
+import pytest
+
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "smollm2.json"
+START_SECONDS = 240  # a sanitizer build on a busy machine
+
+
+class Server:
+    """A running `penstock serve`, and everything it has written to stderr."""
+
+    def __init__(self, *arguments):
+        binary, model = os.environ["PENSTOCK_BIN"], os.environ["PENSTOCK_TEST_MODEL"]
+        self.process = subprocess.Popen(
+            [binary, "serve", model, "--port", "0", "--name", "smollm2", *arguments], stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        self.has_port = threading.Event()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        if not self.has_port.wait(START_SECONDS):
+            raise RuntimeError("the server did not say its port:\n" + self.log())
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if not self.has_port.is_set() and (found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line)):
+                self.port = int(found[1])
+                self.has_port.set()
+
+    def log(self):
+        return "".join(self.lines)
+
+    def client(self, **options):
+        return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="sk-secret-key", max_retries=0, **options)
+
+    def wait_until_ready(self):
+        import raw
+
+        for _ in range(START_SECONDS * 10):
+            if self.process.poll() is not None:
+                break
+            if raw.ask(self.port, "GET", "/health").status == 200:
+                return self
+            time.sleep(0.1)
+        raise RuntimeError("the server did not become ready:\n" + self.log())
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.reader.join()
+
+
+@pytest.fixture(scope="session")
+def server():
+    running = Server()
+    yield running.wait_until_ready()
+    running.stop()
+
+
+@pytest.fixture
+def own_server():
+    """Makes servers for one test alone."""
+    started = []
+
+    def start(*arguments):
+        started.append(Server(*arguments))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()
+
+
+@pytest.fixture(scope="session")
+def golden():
+    return json.loads(GOLDEN.read_text(encoding="utf-8"))["chat"]

@@ -1,0 +1,74 @@
+"""HTTP on a plain socket, for what a well-behaved client never sends."""
+import dataclasses
+import json
+import socket
+
+
+@dataclasses.dataclass
+class Response:
+    status: int
+    headers: dict
+    body: bytes
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Connection:
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self.file = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def request(self, method, path, body=b""):
+        self.send(f"{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
+    def header(self):
+        status = int(self.file.readline().split()[1])
+        headers = {}
+        while (line := self.file.readline().strip()):
+            name, _, value = line.decode().partition(":")
+            headers[name.lower()] = value.strip()
+        return status, headers
+
+    def response(self):
+        status, headers = self.header()
+        if "content-length" in headers:
+            return Response(status, headers, self.file.read(int(headers["content-length"])))
+        return Response(status, headers, b"".join(self.chunks()))
+
+    def chunks(self):
+        while (size := int(self.file.readline(), 16)):
+            yield self.file.read(size)
+            self.file.readline()
+        self.file.readline()
+
+    def at_end(self):
+        return self.file.read(1) == b""
+
+
+def ask(port, method, path, body=b""):
+    with Connection(port) as connection:
+        connection.request(method, path, body)
+        return connection.response()
+
+
+def chat_body(content="Say hello.", **fields):
+    return json.dumps(
+        {"model": "smollm2", "messages": [{"role": "user", "content": content}], "temperature": 0, **fields}).encode()
+
+
+def chat(port, body):
+    return ask(port, "POST", "/v1/chat/completions", body)
