@@ -26,9 +26,24 @@ sanitized_parsers() {
   build asan parsers && ctest --preset asan -L parsers
 }
 
+# The openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
+api_tests() {
+  local venv=build/api/venv models=build/api/models gguf penstock=build/dev/src/penstock
+  [ -x $venv/bin/pip ] || python3 -m venv $venv || return 1
+  $venv/bin/pip install --quiet --disable-pip-version-check -r tests/api/requirements.txt || return 1
+  gguf=$(scripts/fetch_smollm2.sh) && mkdir -p $models || return 1
+  $penstock pack "$gguf" -o $models/smollm2.pack --force > /dev/null || return 1
+  $penstock pack "$gguf" -o $models/smollm2-8x2.pack --upcycle 8 --top-k 2 --force > /dev/null || return 1
+  export PENSTOCK_BIN=$penstock
+  PENSTOCK_TEST_MODEL=$gguf $venv/bin/python -m pytest -q tests/api &&
+    PENSTOCK_TEST_MODEL=$models/smollm2.pack $venv/bin/python -m pytest -q tests/api/test_answers.py &&
+    PENSTOCK_TEST_MODEL=$models/smollm2-8x2.pack $venv/bin/python -m pytest -q tests/api/test_answers.py
+}
+
 part "packages" scripts/setup.sh $level
 part "build" build dev
-part "tests" ctest --preset dev
+part "tests" ctest --preset dev -j 2
+part "API tests" api_tests
 part "parsers under ASan and UBSan" sanitized_parsers
 part "fuzzers, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
 if [ $level = --all ]; then
