@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -21,13 +22,15 @@ namespace penstock {
 
 inline const std::filesystem::path kGoldenFolder = PENSTOCK_SOURCE_DIR "/tests/golden";
 
-// A folder of one test's own below the temporary one, removed at its end.
+// A folder of one test's own below the temporary one, removed at its end. The process id keeps two
+// runs of the tests on one machine apart.
 class TempFolder {
  public:
   TempFolder() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     path_ = std::filesystem::path(testing::TempDir()) /
-            (std::string("checkpoint_") + test->test_suite_name() + "_" + test->name());
+            (std::string("checkpoint_") + std::to_string(::getpid()) + "_" +
+             test->test_suite_name() + "_" + test->name());
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }
