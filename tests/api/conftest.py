@@ -10,6 +10,7 @@ import time
 
 import openai
 import pytest
+import raw
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "smollm2.json"
 START_SECONDS = 240  # a sanitizer build on a busy machine
@@ -43,8 +44,6 @@ class Server:
         return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="sk-secret-key", max_retries=0, **options)
 
     def wait_until_ready(self):
-        import raw
-
         for _ in range(START_SECONDS * 10):
             if self.process.poll() is not None:
                 break

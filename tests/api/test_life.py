@@ -1,9 +1,9 @@
 """How a server starts and ends."""
+import os
 import signal
-import threading
+import subprocess
 import time
 
-import pytest
 import raw
 
 
@@ -65,9 +65,6 @@ def test_idle_servers_end_at_once(own_server):
 
 
 def test_bc_29_a_port_in_use_is_said(own_server, server):
-    import os
-    import subprocess
-
     second = subprocess.run(
         [os.environ["PENSTOCK_BIN"], "serve", os.environ["PENSTOCK_TEST_MODEL"], "--port", str(server.port)],
         capture_output=True, text=True, timeout=120)
