@@ -1,13 +1,13 @@
 #include "text/chat_template.h"
 
+#include "base/utf8.h"
 #include "text/jinja/evaluator.h"
 #include "text/jinja/parser.h"
-#include "text/jinja/unicode.h"
 
 namespace penstock {
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, TemplateLimits limits) {
-  if (!py_is_valid_utf8(source)) {
+  if (!is_utf8(source)) {
     return fail(ErrorKind::kInvalidData, "the template is not valid UTF-8");
   }
   PENSTOCK_ASSIGN(std::shared_ptr<const JinjaTemplate> code, parse_template(source, limits));

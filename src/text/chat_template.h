@@ -2,7 +2,7 @@
 //
 // Renders what Python's jinja2 renders under transformers' settings, for everything a template that
 // stands alone can say. Templates come with models and are not trusted: whatever one does, a render
-// ends, within its limits, with text or an error.
+// ends, within its limits, with text or an error. It needs up to 2 MiB of stack.
 #pragma once
 
 #include <chrono>

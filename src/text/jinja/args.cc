@@ -14,48 +14,53 @@ Result<JinjaParams> JinjaParams::bind(std::string_view callee, const JinjaArgs& 
     return jinja_error("{}() takes at most {} arguments ({} given)", callee, names.size(),
                        args.positional.size());
   }
-  params.values_.assign(args.positional.begin(), args.positional.end());
+  params.values_ = args.positional;
   params.values_.resize(names.size());
+  params.is_given_.assign(args.positional.size(), true);
+  params.is_given_.resize(names.size());
   for (const auto& [name, value] : args.named) {
     const auto found = std::ranges::find(params.names_, name);
     if (found == params.names_.end()) {
       return jinja_error("{}() got an unexpected keyword argument '{}'", callee, name);
     }
-    auto& slot = params.values_[static_cast<size_t>(found - params.names_.begin())];
-    if (slot) return jinja_error("{}() got multiple values for argument '{}'", callee, name);
-    slot = value;
+    const auto index = static_cast<size_t>(found - params.names_.begin());
+    if (params.is_given_[index]) {
+      return jinja_error("{}() got multiple values for argument '{}'", callee, name);
+    }
+    params.values_[index] = value;
+    params.is_given_[index] = true;
   }
   for (size_t i = 0; i < n_required; ++i) {
-    if (!params.values_[i]) {
+    if (!params.is_given_[i]) {
       return jinja_error("{}() is missing its argument '{}'", callee, params.names_[i]);
     }
   }
   return params;
 }
 
-JinjaValue JinjaParams::value_or(size_t index, JinjaValue otherwise) const {
-  return values_[index] ? *values_[index] : std::move(otherwise);
+JinjaValue JinjaParams::value_or(size_t index, const JinjaValue& otherwise) const {
+  return is_given_[index] ? values_[index] : otherwise;
 }
 
 bool JinjaParams::truth_or(size_t index, bool otherwise) const {
-  return values_[index] ? values_[index]->truth() : otherwise;
+  return is_given_[index] ? values_[index].truth() : otherwise;
 }
 
 Result<JinjaInt> JinjaParams::integer_or(size_t index, JinjaInt otherwise) const {
-  if (!values_[index]) return otherwise;
-  if (const auto integer = values_[index]->integral()) return *integer;
+  if (!is_given_[index]) return otherwise;
+  if (const auto integer = values_[index].integral()) return *integer;
   return jinja_error("{}(): '{}' must be an integer, not '{}'", callee_, names_[index],
-                     values_[index]->type_name());
+                     values_[index].type_name());
 }
 
 Result<std::string_view> JinjaParams::text(size_t index) const {
-  if (const auto text = text_of(*values_[index])) return *text;
+  if (const auto text = text_of(values_[index])) return *text;
   return jinja_error("{}(): '{}' must be str, not {}", callee_, names_[index],
-                     values_[index]->type_name());
+                     values_[index].type_name());
 }
 
 Result<std::string_view> JinjaParams::text_or(size_t index, std::string_view otherwise) const {
-  if (!values_[index]) return otherwise;
+  if (!is_given_[index]) return otherwise;
   return text(index);
 }
 

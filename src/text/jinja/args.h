@@ -15,9 +15,9 @@ class JinjaParams {
                                   size_t n_required = 0);
 
   // Null when it was not given.
-  const JinjaValue* get(size_t index) const { return values_[index] ? &*values_[index] : nullptr; }
-  const JinjaValue& at(size_t index) const { return *values_[index]; }  // a required one
-  JinjaValue value_or(size_t index, JinjaValue otherwise) const;
+  const JinjaValue* get(size_t index) const { return is_given_[index] ? &values_[index] : nullptr; }
+  const JinjaValue& at(size_t index) const { return values_[index]; }  // a required one
+  JinjaValue value_or(size_t index, const JinjaValue& otherwise) const;
   bool truth_or(size_t index, bool otherwise) const;
   Result<JinjaInt> integer_or(size_t index, JinjaInt otherwise) const;
   Result<std::string_view> text(size_t index) const;  // of a required one
@@ -26,7 +26,8 @@ class JinjaParams {
  private:
   std::string callee_;
   std::vector<std::string_view> names_;
-  std::vector<std::optional<JinjaValue>> values_;
+  JinjaValues values_;
+  std::vector<bool> is_given_;
 };
 
 // Refuses any argument.

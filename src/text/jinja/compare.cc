@@ -121,7 +121,9 @@ Result<bool> jinja_ordered(JinjaMeter& meter, JinjaOrder order, const JinjaValue
   if (b.is_undefined()) return jinja_error("{}", b.why());
   if (a.is_number() && b.is_number()) return holds(order, compare_numbers(a, b));
   // UTF-8 orders as code points do.
-  if (a.is_text() && b.is_text()) return holds(order, *text_of(a) <=> *text_of(b));
+  const auto text_a = text_of(a);
+  const auto text_b = text_of(b);
+  if (text_a && text_b) return holds(order, *text_a <=> *text_b);
   if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple())) {
     return ordered_sequences(meter, order, a.as_sequence()->items, b.as_sequence()->items);
   }
@@ -136,8 +138,9 @@ Result<bool> jinja_contains(JinjaMeter& meter, const JinjaValue& container,
     PENSTOCK_TRY(hashable(item));
     return dict->find(item) != nullptr;
   }
-  if (const JinjaRange* range = container.as_range(); range != nullptr && item.integral()) {
-    return range->contains(*item.integral());
+  const auto integer = item.integral();
+  if (const JinjaRange* range = container.as_range(); range != nullptr && integer) {
+    return range->contains(*integer);
   }
   if (!is_iterable(container)) {
     return jinja_error("argument of type '{}' is not iterable", container.type_name());

@@ -220,7 +220,7 @@ Result<JinjaValue> filter_reverse(JinjaRender& render, const JinjaValue& value,
   if (!is_iterable(value)) return jinja_error("argument must be iterable");
   PENSTOCK_ASSIGN(JinjaValues items, items_of(meter, value));
   std::ranges::reverse(items);
-  const JinjaValue reversed = jinja_list(meter, std::move(items));
+  JinjaValue reversed = jinja_list(meter, std::move(items));
   if (value.as_iterator() != nullptr) return reversed;  // Python cannot reverse it lazily either
   const auto next = [cursor = JinjaCursor(meter, reversed)]() mutable -> Next {
     return cursor.next();

@@ -39,7 +39,7 @@ Result<JinjaValue> int_of_text(std::string_view text, int base, const JinjaValue
 Result<JinjaValue> filter_int(JinjaRender& /*render*/, const JinjaValue& value,
                               const JinjaArgs& args) {
   PENSTOCK_ASSIGN(const JinjaParams params, JinjaParams::bind("int", args, {"default", "base"}));
-  const JinjaValue otherwise = params.value_or(0, JinjaValue(JinjaInt{0}));
+  JinjaValue otherwise = params.value_or(0, JinjaValue(JinjaInt{0}));
   PENSTOCK_ASSIGN(const JinjaInt base, params.integer_or(1, 10));
   if (value.is_undefined()) return jinja_error("{}", value.why());
   if (const auto text = text_of(value)) {

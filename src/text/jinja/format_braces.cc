@@ -87,7 +87,7 @@ std::string general_real(double magnitude, const std::optional<size_t>& precisio
 
 Result<std::string> formatted_real(JinjaMeter& meter, const FormatSpec& spec,
                                    const JinjaValue& value) {
-  const double real = *value.number();
+  const double real = value.number().value_or(0);
   const double magnitude = std::fabs(real);
   std::string digits;
   if (spec.type == '\0') {
@@ -102,7 +102,7 @@ Result<std::string> formatted_real(JinjaMeter& meter, const FormatSpec& spec,
 
 Result<std::string> formatted_integer(JinjaMeter& meter, const FormatSpec& spec,
                                       const JinjaValue& value) {
-  const JinjaInt integer = *value.integral();
+  const JinjaInt integer = value.integral().value_or(0);
   if (spec.precision) return jinja_error("Precision not allowed in integer format specifier");
   if (spec.type == 'c') {
     if (integer < 0 || integer > 0x10ffff || (integer >= 0xd800 && integer < 0xe000)) {

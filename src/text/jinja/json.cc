@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "text/jinja/compare.h"
+#include "base/utf8.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/sort.h"
 #include "text/jinja/unicode.h"
@@ -172,7 +172,7 @@ Result<JinjaValue> from_json(JinjaMeter& meter, const OrderedJson& json, size_t 
 Result<JinjaValue> object_from_json(JinjaMeter& meter, const OrderedJson& json, size_t depth) {
   JinjaDict dict;
   for (const auto& [key, value] : json.items()) {
-    if (!py_is_valid_utf8(key)) {
+    if (!is_utf8(key)) {
       return fail(ErrorKind::kInvalidArgument, "a key that is not valid UTF-8");
     }
     PENSTOCK_ASSIGN(JinjaValue converted, from_json(meter, value, depth + 1));
@@ -204,7 +204,7 @@ Result<JinjaValue> from_json(JinjaMeter& meter, const OrderedJson& json, size_t 
       return JinjaValue(json.get<double>());
     case OrderedJson::value_t::string: {
       const auto& text = json.get_ref<const std::string&>();
-      if (!py_is_valid_utf8(text)) {
+      if (!is_utf8(text)) {
         return fail(ErrorKind::kInvalidArgument, "text that is not valid UTF-8");
       }
       return jinja_text(meter, text);

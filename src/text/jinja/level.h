@@ -10,7 +10,8 @@ namespace penstock {
 class JinjaLevel {
  public:
   // A macro call is a few levels (the statements and expressions around it), so real recursion
-  // meets max_depth calls first; together they stay within this many.
+  // meets max_depth calls first. Together they stay within this many, which at the default depth
+  // takes less than 2 MiB of stack (4 MiB under AddressSanitizer).
   static constexpr size_t kLevelsPerDepth = 5;
 
   explicit JinjaLevel(size_t& levels) : levels_(levels) { ++levels_; }

@@ -261,7 +261,7 @@ std::optional<size_t> digits_end(std::string_view text, size_t begin) {
 
 bool Lexer::lex_float() {
   if (at_ > 0 && text_[at_ - 1] == '.') return false;  // x.1.5 is two subscripts
-  size_t end = *digits_end(text_, at_);
+  size_t end = digits_end(text_, at_).value_or(at_);
   bool is_float = false;
   if (end < text_.size() && text_[end] == '.') {
     if (const auto fraction = digits_end(text_, end + 1)) {
@@ -302,7 +302,7 @@ Result<bool> Lexer::lex_integer() {
     }
   }
   if (!value && !overflow) {
-    end = *digits_end(text_, at_);
+    end = digits_end(text_, at_).value_or(at_);
     if (peek() == '0') {  // 0, 00, 0_0 are zero; 012 is 0 and then 12
       end = at_ + 1;
       while (end < text_.size() &&

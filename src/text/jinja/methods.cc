@@ -97,7 +97,7 @@ Result<JinjaValue> float_is_integer(JinjaRender& /*render*/, const JinjaValue& s
 Result<JinjaValue> int_bit_length(JinjaRender& /*render*/, const JinjaValue& self,
                                   const JinjaArgs& args) {
   PENSTOCK_TRY(takes_nothing("bit_length", args));
-  JinjaInt left = *self.integral();
+  JinjaInt left = self.integral().value_or(0);
   JinjaInt bits = 0;
   for (; left != 0; left /= 2) ++bits;
   return JinjaValue(bits);
@@ -133,12 +133,11 @@ JinjaMethod method_of(const JinjaValue& value, std::string_view name) {
 // Attributes that are plain values.
 std::optional<JinjaValue> plain_attribute(const JinjaValue& value, std::string_view name) {
   if (value.is_number()) {
-    if (name == "real") {
-      return value.is_bool() ? JinjaValue(*value.integral()) : value;
-    }
-    if (name == "imag") return value.is_float() ? JinjaValue(0.0) : JinjaValue(JinjaInt{0});
-    if (value.integral() && name == "numerator") return JinjaValue(*value.integral());
-    if (value.integral() && name == "denominator") return JinjaValue(JinjaInt{1});
+    const auto integer = value.integral();
+    if (name == "real") return integer ? JinjaValue(*integer) : value;
+    if (name == "imag") return integer ? JinjaValue(JinjaInt{0}) : JinjaValue(0.0);
+    if (integer && name == "numerator") return JinjaValue(*integer);
+    if (integer && name == "denominator") return JinjaValue(JinjaInt{1});
   }
   if (const JinjaRange* range = value.as_range()) {
     if (name == "start") return JinjaValue(range->start);

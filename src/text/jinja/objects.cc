@@ -182,10 +182,9 @@ Result<size_t> JinjaLoop::length() {
   if (length_) return *length_;
   std::reverse(ahead_.begin(), ahead_.end());
   while (cursor_) {
-    auto next = cursor_->next();
-    if (!next) return std::unexpected(next.error());
-    if (!*next) break;
-    ahead_.push_back(**std::move(next));
+    PENSTOCK_ASSIGN(auto next, cursor_->next());
+    if (!next) break;
+    ahead_.push_back(*std::move(next));
   }
   std::reverse(ahead_.begin(), ahead_.end());
   length_ = index_ + ahead_.size();

@@ -263,7 +263,9 @@ Result<JinjaValue> jinja_binary(JinjaMeter& meter, JinjaOperator op, const Jinja
   const auto integer_a = a.integral();
   const auto integer_b = b.integral();
   if (integer_a && integer_b) return integer_operation(op, *integer_a, *integer_b);
-  if (a.is_number() && b.is_number()) return float_operation(op, *a.number(), *b.number());
+  const auto real_a = a.number();
+  const auto real_b = b.number();
+  if (real_a && real_b) return float_operation(op, *real_a, *real_b);
   if (op == JinjaOperator::kAdd) return added(meter, a, b);
   if (op == JinjaOperator::kMultiply) {
     if (is_repeatable(a) && integer_b) return repeated(meter, a, *integer_b);

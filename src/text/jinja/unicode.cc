@@ -128,18 +128,6 @@ void py_append_character(std::string& text, char32_t c) {
   text.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
 }
 
-bool py_is_valid_utf8(std::string_view text) {
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (size_t at = 0; at < text.size();) {
-    utf8proc_int32_t c = 0;
-    const auto left = static_cast<utf8proc_ssize_t>(text.size() - at);
-    const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, left, &c);
-    if (length <= 0) return false;
-    at += static_cast<size_t>(length);
-  }
-  return true;
-}
-
 size_t py_count_characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(
       text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));

@@ -10,7 +10,6 @@ namespace penstock {
 // Reads the character at `position` and moves past it. A byte that is not UTF-8 counts as U+FFFD.
 char32_t py_next_character(std::string_view text, size_t& position);
 void py_append_character(std::string& text, char32_t c);
-bool py_is_valid_utf8(std::string_view text);
 
 size_t py_count_characters(std::string_view text);
 // The byte at which character `index` begins; text.size() when there are no more than `index`.
