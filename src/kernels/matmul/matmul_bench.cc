@@ -1,11 +1,13 @@
-// The exact product of one matrix by format and isa, on one thread.
+// The exact product of one matrix by format and isa, on one thread; columns are rounded up to whole
+// groups. Rates are of CPU time: stored weights read per second, 2 operations per weight and token.
 //
-//   matmul_decode_cached/FORMAT/ISA   1 token, 576 x 1536: weights from the second or third cache
-//   level matmul_decode_memory/FORMAT/ISA   1 token, more than 1 GiB of weights: each byte from
-//   memory matmul_batch_N/FORMAT/ISA         N tokens, 576 x 1536 matmul_prefill/FORMAT/ISA 512
-//   tokens, 1536 x 576; matmul_prefill_long: 1536 x 4096
+// matmul_decode_cached: 1 token, 576 x 1536, weights from the second or third cache level.
 //
-// Rates are of CPU time: stored weights read per second, and 2 operations per weight and token.
+// matmul_decode_memory: 1 token, more than 1 GiB of weights, each byte from memory.
+//
+// matmul_batch_N: N tokens, 576 x 1536.
+//
+// matmul_prefill: 512 tokens, 1536 x 576; matmul_prefill_long: 1536 x 4096.
 #include <benchmark/benchmark.h>
 
 #include "base/aligned.h"
@@ -60,7 +62,10 @@ void run(benchmark::State& state, Isa isa, Format format, int64_t rows, int64_t 
   state.counters["flop/s"] = per_second(2.0 * static_cast<double>(rows * cols * n_tokens));
 }
 
+// `cols` is rounded up to whole groups.
 void add(const char* what, Format format, Isa isa, int64_t rows, int64_t cols, int64_t n_tokens) {
+  const int64_t group = info(format).group;
+  cols = (cols + group - 1) / group * group;
   const std::string name =
       std::string(what) + '/' + std::string(info(format).name) + '/' + std::string(to_string(isa));
   benchmark::RegisterBenchmark(name.c_str(), run, isa, format, rows, cols, n_tokens)

@@ -35,6 +35,7 @@ namespace {
 
 struct Mxfp4 {
   static constexpr int kCols = 32;
+  static constexpr int kBytes = 16;
   static constexpr bool kRagged = false;
   const uint8_t* codes;
   const uint8_t* scale;
@@ -46,13 +47,14 @@ struct Mxfp4 {
     const __m256 magnitudes = magnitudes_of_codes(kE8m0Scales.of[*scale]);
     emit(0, look_up_pairs(codes, magnitudes));
     emit(1, look_up_pairs(codes + 8, magnitudes));
-    codes += 16;
+    codes += kBytes;
     scale += 1;
   }
 };
 
 struct Nvfp4 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 8;
   static constexpr bool kRagged = false;
   const uint8_t* codes;
   const uint8_t* scale;
@@ -62,7 +64,7 @@ struct Nvfp4 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, look_up_pairs(codes, magnitudes_of_codes(kE4m3Scales.of[*scale])));
-    codes += 8;
+    codes += kBytes;
     scale += 1;
   }
 };

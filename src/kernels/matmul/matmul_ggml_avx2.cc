@@ -43,6 +43,7 @@ struct CodePairs {
 template <int cols, int bytes>
 struct BlockUnpacker {
   static constexpr int kCols = cols;
+  static constexpr int kBytes = bytes;
   static constexpr bool kRagged = false;
   const uint8_t* block;
 
@@ -63,7 +64,7 @@ struct Q4_0 : BlockUnpacker<32, 18> {
     const CodePairs codes(block + 2);
     emit(0, weights(codes.low()));
     emit(1, weights(codes.high()));
-    block += 18;
+    block += kBytes;
   }
 };
 
@@ -80,7 +81,7 @@ struct Q4_1 : BlockUnpacker<32, 20> {
     const CodePairs codes(block + 4);
     emit(0, weights(codes.low()));
     emit(1, weights(codes.high()));
-    block += 20;
+    block += kBytes;
   }
 };
 
@@ -92,7 +93,7 @@ struct Q8_0 : BlockUnpacker<32, 34> {
     const __m256 d = _mm256_broadcast_ss(&scales.of[0]);
     emit(0, scaled_bytes(block + 2, d));
     emit(1, scaled_bytes(block + 18, d));
-    block += 34;
+    block += kBytes;
   }
 };
 
@@ -137,7 +138,7 @@ struct Q4_K : BlockUnpacker<256, 144> {
       emit(2 * j + 2, weights(first.high(), j + 1));
       emit(2 * j + 3, weights(second.high(), j + 1));
     }
-    block += 144;
+    block += kBytes;
   }
 };
 
@@ -181,7 +182,7 @@ struct Q6_K : BlockUnpacker<256, 210> {
       emit_16(2 * i, _mm256_castsi256_si128(q));
       emit_16(2 * i + 1, _mm256_extracti128_si256(q, 1));
     }
-    block += 210;
+    block += kBytes;
   }
 };
 

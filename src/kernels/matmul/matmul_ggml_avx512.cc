@@ -28,6 +28,7 @@ namespace {
 template <int cols, int bytes>
 struct BlockUnpacker {
   static constexpr int kCols = cols;
+  static constexpr int kBytes = bytes;
   static constexpr bool kRagged = false;
   const uint8_t* block;
 
@@ -44,7 +45,7 @@ struct Q4_0 : BlockUnpacker<32, 18> {
     const __m512i codes = widen_16_bytes(block + 2);
     emit(0, look_up_low(codes, weights));
     emit(1, look_up_high(codes, weights));
-    block += 18;
+    block += kBytes;
   }
 };
 
@@ -58,7 +59,7 @@ struct Q4_1 : BlockUnpacker<32, 20> {
     const __m512i codes = widen_16_bytes(block + 4);
     emit(0, look_up_low(codes, weights));
     emit(1, look_up_high(codes, weights));
-    block += 20;
+    block += kBytes;
   }
 };
 
@@ -74,7 +75,7 @@ struct Q8_0 : BlockUnpacker<32, 34> {
       const __m512 codes = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes)));
       emit(i, _mm512_mul_ps(codes, scale));
     }
-    block += 34;
+    block += kBytes;
   }
 };
 
@@ -120,7 +121,7 @@ struct Q4_K : BlockUnpacker<256, 144> {
       emit(2 * j + 2, look_up_high(first, odd));
       emit(2 * j + 3, look_up_high(second, odd));
     }
-    block += 144;
+    block += kBytes;
   }
 };
 
@@ -164,7 +165,7 @@ struct Q6_K : BlockUnpacker<256, 210> {
       emit_16(2 * i, _mm256_castsi256_si128(q));
       emit_16(2 * i + 1, _mm256_extracti128_si256(q, 1));
     }
-    block += 210;
+    block += kBytes;
   }
 };
 

@@ -22,6 +22,7 @@ struct LastColumns {
 
 struct F32 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 64;
   static constexpr bool kRagged = true;
   const uint8_t* at;
 
@@ -34,13 +35,14 @@ struct F32 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, load(at));
-    at += 64;
+    at += kBytes;
   }
   Lanes last(int64_t n) { return keep_first_lanes(load(LastColumns<4>(at, n).bytes), n); }
 };
 
 struct F16 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 32;
   static constexpr bool kRagged = true;
   const uint8_t* at;
 
@@ -52,13 +54,14 @@ struct F16 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, load(at));
-    at += 32;
+    at += kBytes;
   }
   Lanes last(int64_t n) { return keep_first_lanes(load(LastColumns<2>(at, n).bytes), n); }
 };
 
 struct BF16 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 32;
   static constexpr bool kRagged = true;
   const uint8_t* at;
 
@@ -73,13 +76,14 @@ struct BF16 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, load(at));
-    at += 32;
+    at += kBytes;
   }
   Lanes last(int64_t n) { return keep_first_lanes(load(LastColumns<2>(at, n).bytes), n); }
 };
 
 struct Fp8 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 16;
   static constexpr bool kRagged = true;
   const uint8_t* at;
   Fp8RowScale scale;
@@ -105,7 +109,7 @@ struct Fp8 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, load(at));
-    at += 16;
+    at += kBytes;
   }
   Lanes last(int64_t n) { return keep_first_lanes(load(LastColumns<1>(at, n).bytes), n); }
 };

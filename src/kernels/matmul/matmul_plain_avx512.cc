@@ -12,6 +12,7 @@ __m256i load_16_halves(const uint8_t* p) {
 
 struct F32 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 64;
   static constexpr bool kRagged = true;
   const uint8_t* at;
 
@@ -20,13 +21,14 @@ struct F32 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, _mm512_loadu_ps(at));
-    at += 64;
+    at += kBytes;
   }
   Lanes last(int64_t n) { return keep_first_lanes(_mm512_maskz_loadu_ps(first_lanes(n), at), n); }
 };
 
 struct F16 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 32;
   static constexpr bool kRagged = true;
   const uint8_t* at;
 
@@ -35,7 +37,7 @@ struct F16 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, _mm512_cvtph_ps(load_16_halves(at)));
-    at += 32;
+    at += kBytes;
   }
   Lanes last(int64_t n) {
     return keep_first_lanes(_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), at)), n);
@@ -44,6 +46,7 @@ struct F16 {
 
 struct BF16 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 32;
   static constexpr bool kRagged = true;
   const uint8_t* at;
 
@@ -55,7 +58,7 @@ struct BF16 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, widen(load_16_halves(at)));
-    at += 32;
+    at += kBytes;
   }
   Lanes last(int64_t n) {
     return keep_first_lanes(widen(_mm256_maskz_loadu_epi16(first_lanes(n), at)), n);
@@ -64,6 +67,7 @@ struct BF16 {
 
 struct Fp8 {
   static constexpr int kCols = 16;
+  static constexpr int kBytes = 16;
   static constexpr bool kRagged = true;
   const uint8_t* at;
   Fp8RowScale scale;
@@ -84,7 +88,7 @@ struct Fp8 {
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
     emit(0, widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))));
-    at += 16;
+    at += kBytes;
   }
   Lanes last(int64_t n) {
     return keep_first_lanes(widen(_mm_maskz_loadu_epi8(first_lanes(n), at)), n);

@@ -4,6 +4,7 @@
 //
 // An unpacker reads one row of one format from a given column on:
 //   static constexpr int kCols       columns it widens at a time, a multiple of 16
+//   static constexpr int kBytes      of data that these are
 //   static constexpr bool kRagged    whether rows may end between multiples of 16
 //   U(const StoredRows&, row, begin) begin is a multiple of kCols
 //   next(emit)                       calls emit(i, weights) for lanes i = 0 .. kCols / 16 - 1, in
@@ -56,6 +57,14 @@ void fill_tile(const StoredRows& w, int64_t row, int n_rows, int64_t begin, int6
   }
 }
 
+// Asks for the next n bytes of the rows that come after this tile. The hardware's own prefetch
+// starts anew on every page, and four short rows are mostly beginnings.
+template <int n>
+[[gnu::always_inline]] inline void prefetch_next_tile(const uint8_t* at) {
+#pragma GCC unroll 16
+  for (int i = 0; i < n; i += 64) _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T1);
+}
+
 template <class U, int T>
 void multiply_rows(const StoredRows& w, int64_t row, const float* x, int64_t x_stride,
                    const TileResults& results) {
@@ -69,8 +78,11 @@ void multiply_rows(const StoredRows& w, int64_t row, const float* x, int64_t x_s
                           __attribute__((always_inline)) { acc[t.value][r.value] = zero_lanes(); });
   });
   const int64_t cols = w.cols;
+  const uint8_t* next_tile = w.data + static_cast<size_t>(row + kTileRows) * w.row_bytes;
   int64_t k = 0;
   for (; k + U::kCols <= cols; k += U::kCols) {
+    prefetch_next_tile<kTileRows * U::kBytes>(next_tile);
+    next_tile += kTileRows * U::kBytes;
     repeat<kTileRows>([&](auto r) __attribute__((always_inline)) {
       unpackers[r.value].next([&](int i, const Lanes& weights) __attribute__((always_inline)) {
         repeat<T>([&](auto t) __attribute__((always_inline)) {
