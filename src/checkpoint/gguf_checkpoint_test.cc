@@ -65,7 +65,7 @@ class TinyGguf {
     uint64_t n = 1;
     for (const uint64_t dim : dims) n *= dim;
     std::string bytes(n * 4, '\0');
-    std::memcpy(bytes.data(), values.data(), values.size() * 4);
+    if (!values.empty()) std::memcpy(bytes.data(), values.data(), values.size() * 4);
     tensor(name, std::move(dims), 0, std::move(bytes));
   }
   void remove(const std::string& name) { tensors_.erase(name); }
