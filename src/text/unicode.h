@@ -1,4 +1,5 @@
-// UTF-8, the character classes that tokenizers speak of, and GPT-2's printable stand-ins for bytes.
+// Characters of UTF-8 text, the character classes that tokenizers speak of, and GPT-2's printable
+// stand-ins for bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,31 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace penstock {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
-
-// What stands at the front of a stretch of bytes.
-struct Utf8Front {
-  enum class Kind {
-    kWhole,       // one character
-    kBroken,      // bytes that no continuation can turn into a character
-    kIncomplete,  // the beginning of a character; the bytes end before it does
-  };
-  Kind kind = Kind::kWhole;
-  size_t length = 0;  // bytes; of kBroken the "maximal subpart" that one U+FFFD stands for
-
-  bool operator==(const Utf8Front&) const = default;
-};
-
-// `bytes` is not empty. Unicode standard, tables 3-7 (well-formed sequences) and 3-8 (maximal
-// subparts).
-Utf8Front utf8_front(std::string_view bytes);
-
-// How many bytes at the front of `text` are ASCII.
-size_t ascii_prefix(std::string_view text);
-// Where `text` stops being UTF-8; nothing where all of it is.
-std::optional<size_t> find_invalid_utf8(std::string_view text);
 
 // The character at the front of valid UTF-8, moving `text` past it. `text` is not empty.
 char32_t take_character(std::string_view& text);
