@@ -75,9 +75,11 @@ Result<void> WeightStore::map_files(const Checkpoint& checkpoint) {
   for (const auto& [index, of_file] : runs) {
     const auto& path = checkpoint.files[index];
     PENSTOCK_ASSIGN(auto mapping, Mapping::open(path));
-    // Opened earlier and checked then; a file that shrank since would be a SIGBUS in the middle of an answer.
+    // Opened earlier and checked then; a file that shrank since would be a SIGBUS in the middle of
+    // an answer.
     if (mapping.bytes().size() < of_file.back().end) {
-      return fail(ErrorKind::kInvalidData, "{} has {} bytes, but its tensors end at {}: it changed while loading",
+      return fail(ErrorKind::kInvalidData,
+                  "{} has {} bytes, but its tensors end at {}: it changed while loading",
                   path.string(), mapping.bytes().size(), of_file.back().end);
     }
     files_[index] = mapping.bytes();
@@ -114,8 +116,6 @@ std::span<const std::byte> WeightStore::view(const Extent& extent) const {
   return extent.bytes == 0 ? std::span<const std::byte>{}
                            : files_[extent.file].subspan(extent.offset, extent.bytes);
 }
-
-bool WeightStore::contains(std::string_view name) const { return tensors_.contains(name); }
 
 Result<MatrixView> WeightStore::matrix(std::string_view name) const {
   const auto found = tensors_.find(name);

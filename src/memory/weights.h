@@ -23,18 +23,15 @@ enum class LoadMode : uint8_t {
 };
 
 // Immutable once loaded, so thread-safe. Views live as long as the store. Peak memory is the
-// weights, plus nothing but kStagingBytes: reads go straight to where the bytes stay.
+// weights alone, no staging: reads go straight to where the bytes stay.
 class WeightStore {
  public:
-  static constexpr size_t kStagingBytes = 0;
-
   static Result<WeightStore> load(const Checkpoint& checkpoint, LoadMode mode,
                                   const ProgressFn& progress);
 
   // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one is an error
   // that names it.
   Result<MatrixView> matrix(std::string_view name) const;
-  bool contains(std::string_view name) const;
   // A one-row tensor of `size` numbers, widened to float32.
   Result<std::vector<float>> vector(std::string_view name, int64_t size) const;
 
