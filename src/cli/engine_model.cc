@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 namespace penstock {
 
@@ -11,9 +12,10 @@ Result<EngineModel> start_engine(const ModelOptions& options, const ProgressFn& 
   PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.path));
   PENSTOCK_ASSIGN(TextSetup text, make_text_setup(checkpoint.tokenizer));
   PENSTOCK_ASSIGN(LoadedModel loaded, load(checkpoint, options, progress));
+  std::vector<int32_t> eos_ids = end_ids(checkpoint.generation, text);
   EngineModel model = {
       .name = checkpoint.name,
-      .engine = Engine::start(std::move(loaded.model), checkpoint.generation.eos_ids, {}, log),
+      .engine = Engine::start(std::move(loaded.model), std::move(eos_ids), {}, log),
       .chat = std::make_shared<const ChatFormatter>(std::move(text)),
       .description = describe(checkpoint, loaded.report)};
   if (checkpoint.kind == SourceKind::kPack && !options.verify) {

@@ -55,7 +55,7 @@ struct EngineStats {
 // Thread-safe.
 class Engine {
  public:
-  // eos_ids: those of the checkpoint's GenerationDefaults.
+  // eos_ids: engine/text_setup.h, end_ids.
   static std::unique_ptr<Engine> start(std::unique_ptr<LanguageModel> model,
                                        std::vector<int32_t> eos_ids, EngineOptions options,
                                        Log log);

@@ -1,5 +1,6 @@
 #include "engine/text_setup.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -115,6 +116,16 @@ Result<TextSetup> make_text_setup(const StoredTokenizer& stored) {
     setup.chat_template = std::make_shared<const ChatTemplate>(std::move(parsed));
   }
   return setup;
+}
+
+std::vector<int32_t> end_ids(const GenerationDefaults& generation, const TextSetup& text) {
+  std::vector<int32_t> ids = generation.eos_ids;
+  const auto add = [&](std::optional<int32_t> id) {
+    if (id && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
+  };
+  if (!text.eos_token.empty()) add(text.tokenizer->token_id(text.eos_token));
+  add(text.tokenizer->eos_id());
+  return ids;
 }
 
 }  // namespace penstock
