@@ -1,11 +1,7 @@
-# base/version.h reads these; the commit is that of the last configure or build, "+changes" when the tree differs.
-find_package(Git QUIET)
-set(PENSTOCK_COMMIT "unknown")
-if(GIT_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${CMAKE_SOURCE_DIR} describe --always --dirty=+changes --abbrev=12
-                  OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  if(NOT failed)
-    set(PENSTOCK_COMMIT ${described})
-  endif()
-endif()
+# base/version.h reads these. The commit is asked for by each build, not each configure: a binary measured
+# after a commit names that commit.
 configure_file(${CMAKE_SOURCE_DIR}/src/base/version.cc.in ${CMAKE_BINARY_DIR}/generated/version.cc @ONLY)
+add_custom_target(commit
+  COMMAND ${CMAKE_COMMAND} -D SOURCE=${CMAKE_SOURCE_DIR} -D BINARY=${CMAKE_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/WriteCommit.cmake
+  BYPRODUCTS ${CMAKE_BINARY_DIR}/generated/commit.cc
+  COMMENT "" VERBATIM)
