@@ -141,19 +141,20 @@ void EngineCore::sample(std::span<const PlannedSlice> slices) {
 
 void EngineCore::sample_one(ActiveRequest& request, std::span<float> logits) {
   Sequence& sequence = request.sequence;
-  const Result<int32_t> token = request.sampler.sample(
+  Result<SampledToken> token = request.sampler.sample(
       logits, {.tokens = sequence.tokens, .n_prompt = static_cast<size_t>(sequence.n_prompt)});
   if (!token) return end(request, token.error());
-  if (ends_answer(request, *token)) {
-    return end(request, RequestEnd{.reason = EndReason::kStop, .stop_id = *token});
+  const int32_t id = token->id;
+  if (ends_answer(request, id)) {
+    return end(request, RequestEnd{.reason = EndReason::kStop, .stop_id = id});
   }
-  if (!request.sink->push(TokenEvent{*token})) {
+  if (!request.sink->push(TokenEvent{id, token->logprob, std::move(token->top)})) {
     return end(request, RequestEnd{.reason = EndReason::kAborted});
   }
   if (request.n_generated() + 1 == request.max_tokens) {
     return end(request, RequestEnd{.reason = EndReason::kLength});
   }
-  sequence.tokens.push_back(*token);
+  sequence.tokens.push_back(id);
 }
 
 bool EngineCore::ends_answer(const ActiveRequest& request, int32_t token) const {

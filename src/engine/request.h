@@ -32,6 +32,9 @@ enum class EndReason : uint8_t {
 // One token of the answer. The id that ended the answer is in RequestEnd, not here.
 struct TokenEvent {
   int32_t id = 0;
+  // With SamplingOptions::n_top_logprobs; as in SampledToken.
+  std::optional<float> logprob = {};
+  std::vector<TokenLogprob> top = {};
 };
 
 struct RequestEnd {

@@ -48,6 +48,8 @@ Result<void> validate(const SamplingOptions& options) {
       {"presence_penalty", options.presence_penalty, -2.0, 2.0},
       {"frequency_penalty", options.frequency_penalty, -2.0, 2.0},
       {"repetition_penalty", options.repetition_penalty, 0.01, 10.0},
+      {"top_logprobs", static_cast<double>(options.n_top_logprobs.value_or(0)), 0.0,
+       kMostTopLogprobs},
       {"top_k", static_cast<double>(options.top_k), 0.0, std::numeric_limits<double>::max()},
   };
   for (const OptionRange& range : ranges) {
@@ -63,7 +65,19 @@ Result<void> validate(const SamplingOptions& options) {
   return {};
 }
 
-Result<int32_t> Sampler::sample(std::span<float> logits, TokenHistory history) {
+Result<SampledToken> Sampler::sample(std::span<float> logits, TokenHistory history) {
+  const bool wants_logprobs = options_.n_top_logprobs.has_value();
+  std::span<const float> model_logits = logits;
+  if (wants_logprobs && has_penalties()) {
+    model_logits_.assign(logits.begin(), logits.end());
+    model_logits = model_logits_;
+  }
+  PENSTOCK_ASSIGN(const int32_t id, choose(logits, history));
+  if (!wants_logprobs) return SampledToken{.id = id};
+  return with_logprobs(model_logits, id, *options_.n_top_logprobs);
+}
+
+Result<int32_t> Sampler::choose(std::span<float> logits, TokenHistory history) {
   if (has_penalties()) {
     count(history);
     apply_penalties(logits);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
+#include "engine/logprobs.h"
 
 namespace penstock {
 
@@ -21,6 +23,8 @@ struct SamplingOptions {
   double repetition_penalty = 1.0;  // [0.01, 10]; over prompt and answer
   double presence_penalty = 0.0;    // [-2, 2]; over the answer
   double frequency_penalty = 0.0;   // [-2, 2]; over the answer
+  // [0, 20]: each token comes with its log probability and those of so many most likely tokens.
+  std::optional<int> n_top_logprobs = {};
 };
 
 // At lower temperatures even a lead of 1e-3 in the logits, our own rounding, decides for certain.
@@ -46,13 +50,17 @@ struct TokenHistory {
 //   a draw from what is left
 // The repetition penalty is Keskar et al., arXiv:1909.05858; presence and frequency are OpenAI's.
 // Among equals the lower id is the more likely one.
+//
+// Log probabilities are log softmax of the model's own logits, before any of these operations, as
+// in vLLM's default: they say what the model thinks, and stay finite where an option leaves one
+// token only.
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options) : options_(options) {}
 
   // `logits` is used as scratch space. `history` must extend the one of the call before. NaN, +inf
   // or no finite value among the logits is a kInternal error that names the token.
-  Result<int32_t> sample(std::span<float> logits, TokenHistory history);
+  Result<SampledToken> sample(std::span<float> logits, TokenHistory history);
 
  private:
   struct Candidate {
@@ -61,6 +69,7 @@ class Sampler {
   };
 
   bool has_penalties() const;
+  Result<int32_t> choose(std::span<float> logits, TokenHistory history);
   void count(TokenHistory history);
   void apply_penalties(std::span<float> logits) const;
   void weigh(std::span<const float> logits, float largest);
@@ -75,6 +84,7 @@ class Sampler {
   std::unordered_map<int32_t, int64_t> answer_counts_;  // 0: only in the prompt
   size_t n_counted_ = 0;                                // of the history's tokens
   std::vector<Candidate> candidates_;                   // scratch space
+  std::vector<float> model_logits_;  // scratch space: with log probabilities and penalties both
 };
 
 }  // namespace penstock

@@ -20,7 +20,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 Result<int32_t> sample_once(const SamplingOptions& options, std::vector<float> logits,
                             TokenHistory history = {}) {
-  return Sampler(options).sample(logits, history);
+  PENSTOCK_ASSIGN(const SampledToken token, Sampler(options).sample(logits, history));
+  return token.id;
 }
 
 std::vector<float> random_logits(uint32_t seed, size_t n) {
@@ -182,7 +183,7 @@ TEST(Sampler, PenaltiesFollowAGrowingHistory) {
   std::vector<int32_t> answer;
   for (int i = 0; i < 6; ++i) {
     std::vector<float> logits = {0.0F, 2.5F, 1.9F};
-    answer.push_back(sampler.sample(logits, {.tokens = tokens, .n_prompt = 1}).value());
+    answer.push_back(sampler.sample(logits, {.tokens = tokens, .n_prompt = 1}).value().id);
     tokens.push_back(answer.back());
   }
   // 2.5 1.9 -> 1.5 1.9 -> 1.5 0.9 -> 0.5 0.9 -> 0.5 -0.1 -> -0.5 -0.1, and id 0 stays at 0.
@@ -194,7 +195,9 @@ TEST(Sampler, SameSeedSameTokensWhateverCameBefore) {
   const std::vector<int32_t> tokens(20, 5);
   const auto at = [&](Sampler& sampler, size_t n) {
     std::vector<float> scratch = logits;
-    return sampler.sample(scratch, {.tokens = std::span(tokens).first(n), .n_prompt = 4}).value();
+    return sampler.sample(scratch, {.tokens = std::span(tokens).first(n), .n_prompt = 4})
+        .value()
+        .id;
   };
   Sampler steady({.seed = 9});
   std::set<int32_t> distinct;
@@ -237,6 +240,8 @@ TEST(Sampler, AnOptionOutOfRangeIsNamed) {
       {{.repetition_penalty = 0.0}, "repetition_penalty"},
       {{.presence_penalty = 2.5}, "presence_penalty"},
       {{.frequency_penalty = -2.5}, "frequency_penalty"},
+      {{.n_top_logprobs = -1}, "top_logprobs"},
+      {{.n_top_logprobs = 21}, "top_logprobs"},
   };
   for (const auto& [options, name] : wrong) {
     const auto valid = validate(options);
