@@ -1,16 +1,12 @@
-// POST /v1/chat/completions, from the request's body to the last byte of the answer.
+// POST /v1/chat/completions.
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
-#include <memory>
-
-#include "server/http_stream.h"
-#include "server/server_state.h"
+#include "server/answer.h"
 
 namespace penstock {
 
-// False when the connection is to be closed.
-boost::asio::awaitable<bool> answer_chat(std::shared_ptr<HttpStream> http,
-                                         const HttpRequest& request, ServerState& state);
+Result<AnswerPlan> plan_chat(std::string_view body, const ServedModel& model);
+
+inline constexpr AnswerRoute kChatRoute = {.plan = plan_chat, .prompt_field = "messages"};
 
 }  // namespace penstock

@@ -132,7 +132,7 @@ TEST(ChatRequest, StopIsAStringOrAFew) {
 // BC-56
 TEST(ChatRequest, WhatIsNotServedIsRefusedByName) {
   for (const auto& [field, value] :
-       {std::pair{"n", "2"}, std::pair{"logprobs", "true"}, std::pair{"top_logprobs", "3"},
+       {std::pair{"logprobs", "true"}, std::pair{"top_logprobs", "3"},
         std::pair{"logit_bias", R"({"5":1})"}, std::pair{"functions", "[]"},
         std::pair{"response_format", R"({"type":"json_object"})"},
         std::pair{"tool_choice", "\"required\""},
@@ -140,7 +140,9 @@ TEST(ChatRequest, WhatIsNotServedIsRefusedByName) {
     expect_refused(fmt::format(R"("{}":{})", field, value), field, ErrorKind::kUnsupported);
   }
   accepted(R"("n":1)");
+  EXPECT_EQ(accepted(R"("n":128)").n, 128);
   expect_refused(R"("n":0)", "n");
+  expect_refused(R"("n":129)", "n");
   expect_refused(R"("tool_choice":"maybe")", "tool_choice");
   EXPECT_TRUE(accepted(R"("tools":[{"function":{"name":"f"}}],"tool_choice":"none")")
                   .conversation.tools.empty());

@@ -1,91 +1,105 @@
 #include "server/chat_response.h"
 
-#include <chrono>
-#include <random>
+#include <string>
 #include <utility>
-
-#include "base/json.h"
-#include "base/version.h"
-#include "server/error_response.h"
+#include <vector>
 
 namespace penstock {
 namespace {
 
-std::string fingerprint() { return fmt::format("penstock-{}-{}", version(), commit()); }
+class ChatEvents : public AnswerWriter {
+ public:
+  ChatEvents(AnswerHead head, size_t n_choices, bool include_usage)
+      : head_(std::move(head)), n_choices_(n_choices), include_usage_(include_usage) {}
 
-OrderedJson head_object(const AnswerHead& head, std::string_view kind) {
-  return {{"id", head.id},
-          {"object", kind},
-          {"created", head.created},
-          {"model", head.model},
-          {"system_fingerprint", fingerprint()}};
-}
+  std::string begin() override {
+    std::string events;
+    for (size_t i = 0; i < n_choices_; ++i) {
+      events += chunk(one_choice(i, {{"role", "assistant"}, {"content", ""}}, nullptr), nullptr);
+    }
+    return events;
+  }
 
-OrderedJson usage_object(const Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
-}
+  std::string push(size_t choice, const OutputUpdate& update) override {
+    std::string events;
+    if (!update.text.empty()) {
+      events += chunk(one_choice(choice, {{"content", update.text}}, nullptr), nullptr);
+    }
+    if (update.end) {
+      events += chunk(one_choice(choice, OrderedJson::object(), to_string((*update.end)->reason)),
+                      nullptr);
+    }
+    return events;
+  }
 
-std::string dump(const OrderedJson& value) {
-  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
+  std::string end(const Usage& usage) override {
+    std::string events;
+    if (include_usage_) events = chunk(OrderedJson::array(), usage_object(usage));
+    return events.append(kLastEvent);
+  }
 
-std::string event(std::string_view data) { return fmt::format("data: {}\n\n", data); }
+ private:
+  std::string chunk(OrderedJson choices, OrderedJson usage) const {
+    OrderedJson object = head_object(head_, "chat.completion.chunk");
+    object["choices"] = std::move(choices);
+    if (include_usage_) object["usage"] = std::move(usage);
+    return event(dump_answer(object));
+  }
 
-std::string chunk(const AnswerHead& head, OrderedJson choices, OrderedJson usage,
-                  bool include_usage) {
-  OrderedJson object = head_object(head, "chat.completion.chunk");
-  object["choices"] = std::move(choices);
-  if (include_usage) object["usage"] = std::move(usage);
-  return event(dump(object));
-}
+  static OrderedJson one_choice(size_t index, OrderedJson delta, OrderedJson finish_reason) {
+    return OrderedJson::array({{{"index", index},
+                                {"delta", std::move(delta)},
+                                {"logprobs", nullptr},
+                                {"finish_reason", std::move(finish_reason)}}});
+  }
 
-OrderedJson one_choice(OrderedJson delta, OrderedJson finish_reason) {
-  return OrderedJson::array({{{"index", 0},
-                              {"delta", std::move(delta)},
-                              {"logprobs", nullptr},
-                              {"finish_reason", std::move(finish_reason)}}});
-}
+  const AnswerHead head_;
+  const size_t n_choices_;
+  const bool include_usage_;
+};
+
+class ChatBody : public AnswerWriter {
+ public:
+  ChatBody(AnswerHead head, size_t n_choices) : head_(std::move(head)), choices_(n_choices) {}
+
+  std::string begin() override { return {}; }
+
+  std::string push(size_t choice, const OutputUpdate& update) override {
+    choices_[choice].text += update.text;
+    if (update.end) choices_[choice].reason = (*update.end)->reason;
+    return {};
+  }
+
+  std::string end(const Usage& usage) override {
+    OrderedJson object = head_object(head_, "chat.completion");
+    object["choices"] = OrderedJson::array();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      object["choices"].push_back(
+          {{"index", i},
+           {"message", {{"role", "assistant"}, {"content", choices_[i].text}}},
+           {"logprobs", nullptr},
+           {"finish_reason", to_string(choices_[i].reason)}});
+    }
+    object["usage"] = usage_object(usage);
+    return dump_answer(object);
+  }
+
+ private:
+  struct Choice {
+    std::string text = {};
+    FinishReason reason = FinishReason::kStop;
+  };
+
+  const AnswerHead head_;
+  std::vector<Choice> choices_;
+};
 
 }  // namespace
 
-AnswerHead make_answer_head(std::string_view model) {
-  std::random_device random;
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return {.id = fmt::format("chatcmpl-{:08x}{:08x}{:08x}", random(), random(), random()),
-          .model = std::string(model),
-          .created = std::chrono::duration_cast<std::chrono::seconds>(since_1970).count()};
+std::unique_ptr<AnswerWriter> make_chat_writer(AnswerHead head, const ChatRequest& request) {
+  const auto n_choices = static_cast<size_t>(request.n);
+  if (!request.stream) return std::make_unique<ChatBody>(std::move(head), n_choices);
+  return std::make_unique<ChatEvents>(std::move(head), n_choices, request.include_usage);
 }
-
-std::string chat_completion(const AnswerHead& head, std::string_view text, const OutputEnd& end) {
-  OrderedJson object = head_object(head, "chat.completion");
-  object["choices"] = OrderedJson::array({{{"index", 0},
-                                           {"message", {{"role", "assistant"}, {"content", text}}},
-                                           {"logprobs", nullptr},
-                                           {"finish_reason", to_string(end.reason)}}});
-  object["usage"] = usage_object(end.usage);
-  return dump(object);
-}
-
-std::string ChatEvents::begin() const {
-  return chunk(head_, one_choice({{"role", "assistant"}, {"content", ""}}, nullptr), nullptr,
-               include_usage_);
-}
-
-std::string ChatEvents::text(std::string_view piece) const {
-  return chunk(head_, one_choice({{"content", piece}}, nullptr), nullptr, include_usage_);
-}
-
-std::string ChatEvents::end(const OutputEnd& end) const {
-  std::string events = chunk(head_, one_choice(OrderedJson::object(), to_string(end.reason)),
-                             nullptr, include_usage_);
-  if (include_usage_) {
-    events += chunk(head_, OrderedJson::array(), usage_object(end.usage), include_usage_);
-  }
-  return events + event("[DONE]");
-}
-
-std::string ChatEvents::error(const Error& error) { return event(error_body(error)); }
 
 }  // namespace penstock

@@ -73,7 +73,7 @@ asio::awaitable<bool> handle(const std::shared_ptr<HttpStream>& http, const Http
                              ServerState& state) {
   const bool keep_alive = request.keep_alive && !state.draining();
   if (request.path == kChatPath && request.method == "POST") {
-    co_return co_await answer_chat(http, request, state);
+    co_return co_await answer(http, request, kChatRoute, state);
   }
   HttpResponse response = route(request, state);
   state.log.info("{} {} {}", request.method, request.path, response.status);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -192,6 +193,32 @@ TEST(Server, TheSameSeedGivesTheSameAnswer) {
   EXPECT_NE(answer(""), answer("")) << "without a seed, each draws its own";
 }
 
+TEST(Server, ChoicesDifferAndTheFirstIsTheOnlyOneOfOne) {
+  const RunningServer server({.vocab_size = kFakeVocabSize});
+  constexpr std::string_view kFields =
+      R"("temperature":1,"seed":3,"max_tokens":20,"ignore_eos":true,"n":{})";
+  const Json one = server.chat(chat_body(fmt::format(fmt::runtime(kFields), 1))).json();
+  const Json two = server.chat(chat_body(fmt::format(fmt::runtime(kFields), 2))).json();
+  ASSERT_EQ(two["choices"].size(), 2U);
+  EXPECT_EQ(two["choices"][0], one["choices"][0]);
+  EXPECT_EQ(two["choices"][1]["index"], 1);
+  EXPECT_NE(two["choices"][1]["message"], two["choices"][0]["message"]);
+  EXPECT_EQ(two["usage"]["prompt_tokens"], one["usage"]["prompt_tokens"]) << "counted once";
+  EXPECT_EQ(two["usage"]["completion_tokens"], 40);
+
+  std::array<std::string, 2> texts;
+  const TestResponse stream =
+      server.chat(chat_body(fmt::format(fmt::runtime(kFields), 2) + R"(,"stream":true)"));
+  for (const std::string& data : stream.events()) {
+    if (data == "[DONE]") continue;
+    const Json choice = parse_json(data).value()["choices"][0];
+    texts.at(choice["index"]) += choice["delta"].value("content", "");
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(texts[i], two["choices"][i]["message"]["content"]) << i;
+  }
+}
+
 TEST(Server, ManyClientsGetWhatEachWouldGetAlone) {
   const RunningServer server({.vocab_size = kFakeVocabSize, .n_pages = 16});
   const auto answer = [&](int i) {
@@ -288,7 +315,7 @@ TEST(Server, RefusedRequestsNameTheFieldAndTheServerLives) {
   expect_error(server.chat(std::string(100'000, '[')), 400, "nested");
   expect_error(server.chat(R"({"messages":[]})"), 400, "messages");
   expect_error(server.chat(chat_body(R"("temperature":"hot")")), 400, "temperature");
-  expect_error(server.chat(chat_body(R"("n":2)")), 400, "not supported yet");
+  expect_error(server.chat(chat_body(R"("logprobs":true)")), 400, "not supported yet");
   expect_error(server.chat(R"({"model":"gpt-9","messages":[{"role":"user","content":"x"}]})"), 404,
                "gpt-9");
   // BC-02: both numbers, at once.

@@ -40,7 +40,7 @@ def test_bc_40_no_conversation(server, body, param):
 @pytest.mark.parametrize("field, value", [
     ("temperature", "hot"), ("temperature", -1), ("temperature", 2.1), ("top_p", 1.5), ("top_k", -2), ("top_k", 0.5),
     ("min_p", 2), ("seed", "x"), ("stream", 1), ("stop", 3), ("stop", [1]), ("stop", [""]), ("stop", ["a"] * 17),
-    ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", "5"), ("max_completion_tokens", 0), ("n", 2), ("n", 0),
+    ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", "5"), ("max_completion_tokens", 0), ("n", 129), ("n", 0),
     ("logprobs", True), ("logit_bias", {"5": 1}), ("response_format", {"type": "json_object"}), ("model", 5),
     ("tools", 5), ("stream_options", [])])
 def test_bc_53_54_56_fields(server, field, value):
