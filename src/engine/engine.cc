@@ -6,12 +6,12 @@ namespace penstock {
 
 RequestHandle& RequestHandle::operator=(RequestHandle&& other) noexcept {
   abort();
-  aborted_ = std::move(other.aborted_);
+  shared_ = std::move(other.shared_);
   return *this;
 }
 
 void RequestHandle::abort() {
-  if (aborted_) aborted_->store(true, std::memory_order_relaxed);
+  if (shared_) shared_->aborted.store(true, std::memory_order_relaxed);
 }
 
 std::unique_ptr<Engine> Engine::start(std::unique_ptr<LanguageModel> model,
@@ -42,7 +42,7 @@ Engine::~Engine() {
 Result<RequestHandle> Engine::submit(GenerationRequest request, std::shared_ptr<EventSink> sink) {
   PENSTOCK_TRY(core_.check(request));
   auto active = std::make_unique<ActiveRequest>(std::move(request), std::move(sink));
-  RequestHandle handle(active->aborted);
+  RequestHandle handle(active->shared);
   {
     const std::scoped_lock lock(mutex_);
     const auto n_waiting = static_cast<int64_t>(submitted_.size()) + stats_.n_waiting;
@@ -54,6 +54,16 @@ Result<RequestHandle> Engine::submit(GenerationRequest request, std::shared_ptr<
   }
   changed_.notify_one();
   return handle;
+}
+
+int64_t Engine::drop_cache() {
+  std::future<int64_t> n_dropped;
+  {
+    const std::scoped_lock lock(mutex_);
+    n_dropped = cache_drops_.emplace_back().get_future();
+  }
+  changed_.notify_one();
+  return n_dropped.get();
 }
 
 EngineStats Engine::stats() const {
@@ -73,15 +83,20 @@ void Engine::run() {
 
 bool Engine::take_submitted() {
   std::vector<std::unique_ptr<ActiveRequest>> taken;
+  std::vector<std::promise<int64_t>> drops;
   bool stop = false;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || !submitted_.empty() || !core_.idle(); });
+    changed_.wait(lock, [&] {
+      return stopping_ || !submitted_.empty() || !cache_drops_.empty() || !core_.idle();
+    });
     std::swap(taken, submitted_);
+    std::swap(drops, cache_drops_);
     stats_.n_waiting += static_cast<int64_t>(taken.size());
     stop = stopping_;
   }
   for (auto& request : taken) core_.add(std::move(request));
+  for (auto& drop : drops) drop.set_value(core_.drop_cache());
   return !stop;
 }
 
@@ -92,7 +107,10 @@ void Engine::publish_stats() {
   stats_.n_running = scheduler.n_running();
   stats_.n_pages = scheduler.pool().n_pages();
   stats_.n_free_pages = scheduler.pool().n_free();
+  stats_.n_cached_pages = scheduler.pool().n_idle();
   stats_.n_steps = core_.n_steps();
+  stats_.counts = scheduler.counts();
+  stats_.seconds = core_.seconds();
 }
 
 }  // namespace penstock

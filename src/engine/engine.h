@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -22,8 +23,7 @@ namespace penstock {
 // A request that the engine took. Move-only: whoever gives up the handle gives up the answer.
 class RequestHandle {
  public:
-  explicit RequestHandle(std::shared_ptr<std::atomic<bool>> aborted)
-      : aborted_(std::move(aborted)) {}
+  explicit RequestHandle(std::shared_ptr<SharedRequestState> shared) : shared_(std::move(shared)) {}
   RequestHandle(RequestHandle&&) noexcept = default;
   RequestHandle& operator=(RequestHandle&& other) noexcept;
   ~RequestHandle() { abort(); }
@@ -31,10 +31,10 @@ class RequestHandle {
   // Ends the request before the engine's next step, whatever its stage. Again, or after its end:
   // does nothing.
   void abort();
+  RequestStage stage() const { return shared_->stage.load(std::memory_order_relaxed); }
 
  private:
-  // Relaxed: it publishes nothing but itself, and is read before every step.
-  std::shared_ptr<std::atomic<bool>> aborted_;
+  std::shared_ptr<SharedRequestState> shared_;
 };
 
 struct EngineOptions {
@@ -47,9 +47,11 @@ struct EngineStats {
   int64_t n_running = 0;
   int64_t n_pages = 0;
   int64_t n_free_pages = 0;
+  int64_t n_cached_pages = 0;  // only the prefix cache holds them: as good as free
+  // Since the start:
   int64_t n_steps = 0;
-
-  bool operator==(const EngineStats&) const = default;
+  SchedulerCounts counts = {};
+  StepSeconds seconds = {};
 };
 
 // Thread-safe.
@@ -68,6 +70,9 @@ class Engine {
   // the queue is full. The sink is held until its last event has been pushed.
   Result<RequestHandle> submit(GenerationRequest request, std::shared_ptr<EventSink> sink);
 
+  // Gives up every page that only the prefix cache holds, between two steps; how many.
+  int64_t drop_cache();
+
   // The most tokens a sequence can have: the model's context, or what the KV pages hold.
   int64_t context_limit() const { return core_.context_limit(); }
   EngineStats stats() const;
@@ -76,7 +81,8 @@ class Engine {
   Engine(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids, EngineOptions options,
          Log log);
   void run();
-  // Moves what was submitted into the core, waiting while there is nothing to do. False: stop.
+  // Moves what was submitted into the core and drops the cache for who asked for it, waiting while
+  // there is nothing to do. False: stop.
   bool take_submitted();
   void publish_stats();
 
@@ -86,6 +92,7 @@ class Engine {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<ActiveRequest>> submitted_;  // under mutex_
+  std::vector<std::promise<int64_t>> cache_drops_;         // under mutex_; asked for
   EngineStats stats_;                                      // under mutex_; as of the last step
   bool stopping_ = false;                                  // under mutex_
   std::thread thread_;

@@ -1,6 +1,7 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -24,19 +25,28 @@ ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSin
       ignore_eos(request.ignore_eos),
       max_tokens(request.max_tokens),
       sink(std::move(events)),
-      aborted(std::make_shared<std::atomic<bool>>(false)) {
+      shared(std::make_shared<SharedRequestState>()) {
   sequence.n_prompt = static_cast<int64_t>(request.prompt.size());
   sequence.tokens = std::move(request.prompt);
+  sequence.content = std::move(request.content);
+  sequence.prefix_scope = std::move(request.prefix_scope);
+  sequence.use_prefix_cache = request.use_prefix_cache;
 }
 
 EngineCore::EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
-                       SchedulerOptions options, Log log)
+                       SchedulerOptions options, Log log, Clock clock)
     : log_(std::move(log)),
+      clock_(std::move(clock)),
       model_(std::move(model)),
       eos_ids_(std::move(eos_ids)),
       vocab_size_(model_->spec().vocab_size),
       context_limit_(std::min(model_->spec().context_length, model_->n_pages() * kPageTokens)),
       scheduler_(options, model_->n_pages()) {}
+
+double EngineCore::steady_seconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
 
 Result<void> EngineCore::check(const GenerationRequest& request) const {
   const auto n_prompt = static_cast<int64_t>(request.prompt.size());
@@ -68,22 +78,36 @@ void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
   // The last token of an answer is never computed, so it needs no place.
   request->max_tokens = std::min(request->max_tokens, context_limit_ - sequence.n_prompt + 1);
   sequence.max_positions = sequence.n_prompt + request->max_tokens - 1;
+  const RopeType rope = model_->spec().rope.type;
+  if (rope == RopeType::kDynamic || rope == RopeType::kLongrope) {
+    // The planned length decides how keys are rotated: only the same one may share them.
+    sequence.prefix_scope += fmt::format("|{}", sequence.max_positions);
+  }
   scheduler_.add(&sequence);
   requests_.push_back(std::move(request));
 }
 
 bool EngineCore::step() {
+  const double began = clock_();
   end_aborted();
-  const std::vector<PlannedSlice> slices = scheduler_.plan();
-  if (slices.empty()) return false;
+  const StepPlan plan = scheduler_.plan();
+  if (plan.slices.empty()) return false;
   ++n_steps_;
-  if (auto done = run_model(slices); !done) {
-    log_.error("step failed, ending its {} requests: {}", slices.size(), done.error().text());
-    for (const PlannedSlice& slice : slices) end(owner(slice.sequence), done.error());
-    return true;
+  const double planned = clock_();
+  announce(plan.slices);
+  copy_pages(plan.copies);
+  const Result<void> done = run_model(plan.slices);
+  const double computed = clock_();
+  if (done) {
+    scheduler_.computed(plan.slices, computed - planned);
+    sample(plan.slices);
+  } else {
+    log_.error("step failed, ending its {} requests: {}", plan.slices.size(), done.error().text());
+    for (const PlannedSlice& slice : plan.slices) end(owner(slice.sequence), done.error());
   }
-  scheduler_.computed(slices);
-  sample(slices);
+  seconds_.plan += planned - began;
+  seconds_.model += computed - planned;
+  seconds_.sample += clock_() - computed;
   return true;
 }
 
@@ -93,10 +117,27 @@ void EngineCore::end_all(const Error& error) {
 
 void EngineCore::end_aborted() {
   for (size_t i = requests_.size(); i-- > 0;) {
-    if (requests_[i]->aborted->load(std::memory_order_relaxed)) {
+    if (requests_[i]->shared->aborted.load(std::memory_order_relaxed)) {
       end(*requests_[i], RequestEnd{.reason = EndReason::kAborted});
     }
   }
+}
+
+void EngineCore::announce(std::span<const PlannedSlice> slices) {
+  for (const PlannedSlice& slice : slices) {
+    const Sequence& sequence = *slice.sequence;
+    ActiveRequest& request = owner(&sequence);
+    if (request.shared->stage.load(std::memory_order_relaxed) == RequestStage::kWaiting) {
+      request.sink->push(BeginEvent{.n_prompt_cached = sequence.n_prompt_cached});
+    }
+    request.shared->stage.store(
+        slice.end > sequence.n_prompt ? RequestStage::kDecoding : RequestStage::kPrefilling,
+        std::memory_order_relaxed);
+  }
+}
+
+void EngineCore::copy_pages(std::span<const PlannedCopy> copies) {
+  for (const PlannedCopy& copy : copies) model_->copy_page(copy.from.id(), copy.to);
 }
 
 Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
@@ -173,6 +214,7 @@ ActiveRequest& EngineCore::owner(const Sequence* sequence) {
 
 void EngineCore::end(ActiveRequest& request, Event event) {
   scheduler_.remove(&request.sequence);
+  request.shared->stage.store(RequestStage::kEnded, std::memory_order_relaxed);
   const std::shared_ptr<EventSink> sink = std::move(request.sink);
   std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
   sink->push(std::move(event));

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +17,20 @@
 
 namespace penstock {
 
+// What a request's owner and the engine tell each other. Relaxed: neither publishes anything but
+// itself, and both are looked at before or after each step.
+struct SharedRequestState {
+  std::atomic<bool> aborted = false;
+  std::atomic<RequestStage> stage = RequestStage::kWaiting;
+};
+
+// Where the engine's time went, in seconds since its start.
+struct StepSeconds {
+  double plan = 0.0;
+  double model = 0.0;
+  double sample = 0.0;  // and giving the tokens to their sinks
+};
+
 // A request from its submission to its last event.
 struct ActiveRequest {
   ActiveRequest(GenerationRequest request, std::shared_ptr<EventSink> sink);
@@ -26,7 +41,7 @@ struct ActiveRequest {
   bool ignore_eos;
   int64_t max_tokens;
   std::shared_ptr<EventSink> sink;
-  std::shared_ptr<std::atomic<bool>> aborted;
+  std::shared_ptr<SharedRequestState> shared;
 
   int64_t n_generated() const { return sequence.size() - sequence.n_prompt; }
 };
@@ -34,8 +49,12 @@ struct ActiveRequest {
 // One thread: the engine's; but check() and context_limit() read only what never changes.
 class EngineCore {
  public:
+  // Seconds since any fixed moment; never goes back.
+  using Clock = std::function<double()>;
+
   EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
-             SchedulerOptions options, Log log);
+             SchedulerOptions options, Log log, Clock clock = steady_seconds);
+  static double steady_seconds();
 
   int64_t context_limit() const { return context_limit_; }
   // Refuses a request that can never run, with what it has and what there is.
@@ -48,12 +67,19 @@ class EngineCore {
   // Ends every request with `error`.
   void end_all(const Error& error);
 
+  // Gives up every page that only the prefix cache holds; how many.
+  int64_t drop_cache() { return scheduler_.drop_cache(); }
+
   int64_t n_steps() const { return n_steps_; }
+  const StepSeconds& seconds() const { return seconds_; }
   bool idle() const { return requests_.empty(); }
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   void end_aborted();
+  // Tells those whose first step this is that they have begun.
+  void announce(std::span<const PlannedSlice> slices);
+  void copy_pages(std::span<const PlannedCopy> copies);
   Result<void> run_model(std::span<const PlannedSlice> slices);
   void sample(std::span<const PlannedSlice> slices);
   void sample_one(ActiveRequest& request, std::span<float> logits);
@@ -63,6 +89,7 @@ class EngineCore {
   void end(ActiveRequest& request, Event event);
 
   const Log log_;
+  const Clock clock_;
   std::unique_ptr<LanguageModel> model_;
   const std::vector<int32_t> eos_ids_;
   const int64_t vocab_size_;
@@ -70,6 +97,7 @@ class EngineCore {
   Scheduler scheduler_;
   std::vector<std::unique_ptr<ActiveRequest>> requests_;
   int64_t n_steps_ = 0;
+  StepSeconds seconds_;
   std::vector<float> logits_;     // scratch space: [slices that choose a token, vocab_size]
   std::vector<PageId> page_ids_;  // scratch space: of all slices, one after the other
 };

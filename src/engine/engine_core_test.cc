@@ -11,81 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/fake_model.h"
+#include "engine/core_rig.h"
 
 namespace penstock {
 namespace {
-
-struct Recorder : EventSink {
-  bool push(Event event) override {
-    EXPECT_FALSE(end || error) << "an event after the last one";
-    if (const auto* token = std::get_if<TokenEvent>(&event)) tokens.push_back(token->id);
-    if (const auto* last = std::get_if<RequestEnd>(&event)) end = *last;
-    if (const auto* fault = std::get_if<Error>(&event)) error = *fault;
-    return tokens.size() < wanted;
-  }
-  bool over() const { return end || error; }
-
-  size_t wanted = std::numeric_limits<size_t>::max();
-  std::vector<int32_t> tokens;
-  std::optional<RequestEnd> end;
-  std::optional<Error> error;
-};
-
-constexpr int32_t kEos = 299;
-
-struct Rig {
-  explicit Rig(FakeModelOptions model = {}, SchedulerOptions options = {})
-      : core(std::make_unique<FakeModel>(std::move(model)), {kEos}, options, Log::none()) {}
-
-  struct Client {
-    std::shared_ptr<Recorder> events;
-    std::shared_ptr<std::atomic<bool>> aborted;
-  };
-
-  Client send(GenerationRequest request) {
-    EXPECT_TRUE(core.check(request));
-    auto events = std::make_shared<Recorder>();
-    auto active = std::make_unique<ActiveRequest>(std::move(request), events);
-    Client client{events, active->aborted};
-    core.add(std::move(active));
-    return client;
-  }
-
-  void run_to_the_end() {
-    for (int i = 0; core.step(); ++i) ASSERT_LT(i, 100'000);
-    EXPECT_EQ(core.scheduler().pool().n_free(), core.scheduler().pool().n_pages()) << "lost pages";
-  }
-
-  EngineCore core;
-};
-
-std::vector<int32_t> random_prompt(uint32_t seed, size_t n) {
-  std::mt19937 random(seed);
-  std::vector<int32_t> prompt(n);
-  for (int32_t& id : prompt) id = static_cast<int32_t>(random() % 300);
-  return prompt;
-}
-
-GenerationRequest greedy(std::vector<int32_t> prompt, int64_t max_tokens) {
-  return {.prompt = std::move(prompt),
-          .sampling = {.temperature = 0.0},
-          .max_tokens = max_tokens,
-          .ignore_eos = true};
-}
-
-// The greedy continuation by definition: no pages, no batches.
-std::vector<int32_t> plain_answer(std::vector<int32_t> history, int64_t n) {
-  std::vector<int32_t> answer;
-  std::vector<float> logits(300);
-  while (static_cast<int64_t>(answer.size()) < n) {
-    hash_logits(history, logits);
-    const auto best = std::ranges::max_element(logits) - logits.begin();
-    answer.push_back(static_cast<int32_t>(best));
-    history.push_back(answer.back());
-  }
-  return answer;
-}
 
 // Makes the model say `script` after the prompt, whatever the prompt is.
 FakeModelOptions scripted(size_t n_prompt, std::vector<int32_t> script) {
@@ -117,7 +46,8 @@ TEST(EngineCore, AnswersDoNotDependOnTheCrowd) {
   for (const auto& [n_pages, budget, max_running] :
        {Case{64, 512, 64}, Case{6, 512, 64}, Case{6, 7, 64}, Case{7, 100, 3}, Case{5, 1, 64}}) {
     SCOPED_TRACE(testing::Message() << n_pages << " pages, budget " << budget);
-    Rig rig({.n_pages = n_pages}, {.prefill_budget = budget, .max_running = max_running});
+    Rig rig({.n_pages = n_pages},
+            {.prefill = {.most = budget, .share = 0}, .max_running = max_running});
     std::vector<std::pair<GenerationRequest, Rig::Client>> sent;
     for (uint32_t i = 0; i < 12; ++i) {
       const auto request = greedy(random_prompt(i, 1 + 23 * i), 90 - 5 * static_cast<int64_t>(i));
@@ -138,7 +68,7 @@ TEST(EngineCore, TheSameSeedGivesTheSameTokensInAnyCompany) {
   const auto expected = alone.send(request);
   alone.run_to_the_end();
 
-  Rig crowded({.n_pages = 6}, {.prefill_budget = 40});
+  Rig crowded({.n_pages = 6}, {.prefill = {.most = 40, .share = 0}});
   crowded.send(greedy(random_prompt(1, 150), 100));
   const auto client = crowded.send(request);
   crowded.send(greedy(random_prompt(2, 150), 50));
@@ -232,17 +162,17 @@ TEST(EngineCore, MaxTokensIsClampedToWhatIsFree) {
 TEST(EngineCore, AbortEndsARequestBeforeTheNextStepAtEveryStage) {
   for (int abort_at = 0; abort_at < 12; ++abort_at) {
     SCOPED_TRACE(abort_at);
-    Rig rig({.n_pages = 8}, {.prefill_budget = 50});
+    Rig rig({.n_pages = 8}, {.prefill = {.most = 50, .share = 0}});
     const auto other_prompt = random_prompt(1, 60);
     const auto other = rig.send(greedy(other_prompt, 80));
     const auto client = rig.send(greedy(random_prompt(2, 260), 100));
     for (int i = 0; i < abort_at; ++i) rig.core.step();
-    client.aborted->store(true);
+    client.shared->aborted.store(true);
     const size_t n_tokens = client.events->tokens.size();
     rig.core.step();
     EXPECT_EQ(client.events->end.value().reason, EndReason::kAborted);
     EXPECT_EQ(client.events->tokens.size(), n_tokens);
-    client.aborted->store(true);  // again: nothing
+    client.shared->aborted.store(true);  // again: nothing
     rig.run_to_the_end();
     EXPECT_EQ(other.events->tokens, plain_answer(other_prompt, 80));
   }
@@ -268,7 +198,7 @@ TEST(EngineCore, AFailedStepEndsItsRequestsAndNothingElse) {
                  if (throws) throw std::runtime_error("planted");
                  return fail(ErrorKind::kIo, "planted");
                }},
-              {.prefill_budget = 100, .max_running = 2});
+              {.prefill = {.most = 100, .share = 0}, .max_running = 2});
       std::vector<Rig::Client> clients;
       for (uint32_t i = 0; i < 4; ++i)
         clients.push_back(rig.send(greedy(random_prompt(i, 150), 3)));
@@ -313,7 +243,7 @@ TEST(EngineCore, RunningDecodesAreInEveryStepOfALongPrompt) {
             batch_sizes.push_back(batch.size());
             return {};
           }},
-          {.prefill_budget = 64});
+          {.prefill = {.most = 64, .share = 0}});
   const auto talking = rig.send(greedy({1, 2, 3}, 40));
   rig.core.step();
   const auto long_prompt = rig.send(greedy(random_prompt(1, 1000), 1));

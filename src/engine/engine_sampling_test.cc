@@ -16,7 +16,7 @@ constexpr int32_t kEos = 299;
 
 struct Recorder : EventSink {
   bool push(Event event) override {
-    events.push_back(std::move(event));
+    if (!std::holds_alternative<BeginEvent>(event)) events.push_back(std::move(event));
     return true;
   }
   std::vector<Event> events;

@@ -36,6 +36,8 @@ Answer read_to_the_end(EventQueue& events) {
     const Event event = events.pop();
     if (const auto* token = std::get_if<TokenEvent>(&event)) {
       answer.tokens.push_back(token->id);
+    } else if (std::holds_alternative<BeginEvent>(event)) {
+      EXPECT_TRUE(answer.tokens.empty());
     } else if (const auto* end = std::get_if<RequestEnd>(&event)) {
       answer.end = *end;
       return answer;
@@ -57,7 +59,8 @@ Answer ask(Engine& engine, GenerationRequest request) {
 bool becomes_idle(const Engine& engine) {
   for (int i = 0; i < 5000; ++i) {
     const EngineStats stats = engine.stats();
-    if (stats.n_running == 0 && stats.n_waiting == 0) return stats.n_free_pages == stats.n_pages;
+    if (stats.n_running == 0 && stats.n_waiting == 0)
+      return stats.n_free_pages + stats.n_cached_pages == stats.n_pages;
     std::this_thread::sleep_for(milliseconds(1));
   }
   return false;
@@ -157,6 +160,7 @@ TEST(Engine, AbortTakesEffectWithinAStepAndAgainDoesNothing) {
     auto handle = engine->submit(greedy({i}, 4000), events);
     ASSERT_TRUE(handle);
     if (i % 3 != 0) {
+      ASSERT_TRUE(std::holds_alternative<BeginEvent>(events->pop()));
       ASSERT_TRUE(std::holds_alternative<TokenEvent>(events->pop()));
     }
     handle->abort();

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,6 +34,7 @@ struct FakeModelOptions {
   int64_t vocab_size = 300;
   int64_t context_length = 1'000'000;
   int64_t n_pages = 64;
+  RopeType rope_type = RopeType::kDefault;
   std::function<void(std::span<const int32_t> history, std::span<float> logits)> logits =
       hash_logits;
   // Called at the start of each step: may record, block, fail or throw.
@@ -45,6 +46,7 @@ class FakeModel : public LanguageModel {
   explicit FakeModel(FakeModelOptions options) : options_(std::move(options)) {
     spec_.vocab_size = options_.vocab_size;
     spec_.context_length = options_.context_length;
+    spec_.rope.type = options_.rope_type;
     pages_.resize(static_cast<size_t>(options_.n_pages));
     for (auto& page : pages_) page.fill(kNeverWritten);
   }
@@ -76,9 +78,9 @@ class FakeModel : public LanguageModel {
   using Page = std::array<int32_t, kPageTokens>;
   static constexpr int32_t kNeverWritten = -7;
 
-  // Each page belongs to one sequence, and they cover what is written.
+  // The pages cover what is written, and whoever writes one has it alone.
   Result<void> check_pages(std::span<const SequenceSlice> batch) const {
-    std::set<PageId> seen;
+    std::map<PageId, int> n_holders;
     for (const SequenceSlice& slice : batch) {
       const auto end = static_cast<size_t>(slice.position) + slice.tokens.size();
       if (slice.tokens.empty() || slice.pages.size() * kPageTokens < end ||
@@ -86,10 +88,14 @@ class FakeModel : public LanguageModel {
         return fail(ErrorKind::kInternal, "{} pages for [{}, {}) of {} planned", slice.pages.size(),
                     slice.position, end, slice.planned_length);
       }
-      for (const PageId page : slice.pages) {
-        if (!seen.insert(page).second) {
-          return fail(ErrorKind::kInternal, "page {} is in the batch twice",
-                      static_cast<uint32_t>(page));
+      for (const PageId page : slice.pages) ++n_holders[page];
+    }
+    for (const SequenceSlice& slice : batch) {
+      const auto first_written = static_cast<size_t>(slice.position / kPageTokens);
+      for (size_t i = first_written; i < slice.pages.size(); ++i) {
+        if (n_holders[slice.pages[i]] > 1) {
+          return fail(ErrorKind::kInternal, "page {} is written, and somebody else has it",
+                      static_cast<uint32_t>(slice.pages[i]));
         }
       }
     }

@@ -57,6 +57,10 @@ OutputStream& OutputStream::operator=(OutputStream&&) noexcept = default;
 OutputStream::~OutputStream() = default;
 
 OutputUpdate OutputStream::push(const Event& event) {
+  if (const auto* begin = std::get_if<BeginEvent>(&event)) {
+    usage_.cached_tokens = begin->n_prompt_cached;
+    return {};
+  }
   if (const auto* token = std::get_if<TokenEvent>(&event)) return push_token(token->id);
   if (const auto* end = std::get_if<RequestEnd>(&event)) return push_end(*end);
   return {.end = std::unexpected(std::get<Error>(event))};

@@ -20,6 +20,7 @@ std::string_view to_string(FinishReason reason);  // "stop", "length", "aborted"
 
 struct Usage {
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;      // of the prompt, not computed: the prefix cache had them
   int64_t completion_tokens = 0;  // generated, whether or not they became text
 
   bool operator==(const Usage&) const = default;

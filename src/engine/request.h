@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/prefix_keys.h"
 #include "engine/sampler.h"
 
 namespace penstock {
@@ -18,15 +19,24 @@ struct GenerationRequest {
   SamplingOptions sampling = {};
   // Of the answer; clamped to what the context leaves free.
   int64_t max_tokens = std::numeric_limits<int64_t>::max();
-  std::vector<std::string> stop = {};  // matched by the reader's OutputStream, not the engine
-  std::vector<int32_t> stop_ids = {};  // end the answer, as the model's own eos ids do
-  bool ignore_eos = false;             // the model's eos ids are ordinary tokens
+  std::vector<std::string> stop = {};     // matched by the reader's OutputStream, not the engine
+  std::vector<int32_t> stop_ids = {};     // end the answer, as the model's own eos ids do
+  bool ignore_eos = false;                // the model's eos ids are ordinary tokens
+  std::vector<ContentSpan> content = {};  // what of the prompt is no text
+  // Requests of one scope take each other's KV pages where their prompts begin alike.
+  std::string prefix_scope = {};
+  bool use_prefix_cache = true;  // false: takes none, leaves none
 };
 
 enum class EndReason : uint8_t {
   kStop,     // an eos or stop id
   kLength,   // max_tokens, or the context is full
   kAborted,  // the handle's abort
+};
+
+// The request's first step is about to run.
+struct BeginEvent {
+  int64_t n_prompt_cached = 0;  // tokens of the prompt that need not be computed
 };
 
 // One token of the answer. The id that ended the answer is in RequestEnd, not here.
@@ -42,8 +52,12 @@ struct RequestEnd {
   std::optional<int32_t> stop_id = {};  // with kStop
 };
 
-// An answer is any number of tokens, then one end or error.
-using Event = std::variant<TokenEvent, RequestEnd, Error>;
+// How far a request has come.
+enum class RequestStage : uint8_t { kWaiting, kPrefilling, kDecoding, kEnded };
+
+// An answer is a beginning, any number of tokens, then one end or error; an error or an abort may
+// come before all that.
+using Event = std::variant<BeginEvent, TokenEvent, RequestEnd, Error>;
 
 // Where the engine puts a request's events.
 class EventSink {

@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/attention/attention.h"
@@ -13,6 +14,18 @@ bool can_grow(const Sequence& sequence, int64_t n_pages) {
 }
 
 int64_t n_held(const Sequence& sequence) { return static_cast<int64_t>(sequence.pages.size()); }
+
+bool may_share(const Sequence& a, const Sequence& b) {
+  return a.use_prefix_cache && b.use_prefix_cache && a.prefix_scope == b.prefix_scope;
+}
+
+// How many positions a and b begin alike, in full pages.
+int64_t common_pages(const PrefixKeys& a, const PrefixKeys& b) {
+  const int64_t limit = std::min(a.size(), b.size());
+  int64_t n = 0;
+  while (n < limit && a.at(n) == b.at(n)) ++n;
+  return n / kPageTokens;
+}
 
 }  // namespace
 
@@ -30,71 +43,139 @@ void Scheduler::remove(Sequence* sequence) {
   PENSTOCK_CHECK(found != sequences_.end(), "not scheduled");
   if (static_cast<size_t>(found - sequences_.begin()) < n_running_) --n_running_;
   sequences_.erase(found);
+  remember(*sequence, sequence->n_computed);
   sequence->pages.clear();
 }
 
-std::vector<PlannedSlice> Scheduler::plan() {
-  std::vector<PlannedSlice> slices;
-  plan_decodes(slices);
-  plan_prefill(slices);
-  PENSTOCK_CHECK(!slices.empty() || sequences_.empty(), "nobody can run");
-  return slices;
+StepPlan Scheduler::plan() {
+  StepPlan plan;
+  plan_decodes(plan);
+  plan_prefill(plan);
+  PENSTOCK_CHECK(!plan.slices.empty() || sequences_.empty(), "nobody can run");
+  return plan;
 }
 
-void Scheduler::computed(std::span<const PlannedSlice> slices) {
-  for (const PlannedSlice& slice : slices) slice.sequence->n_computed = slice.end;
+void Scheduler::computed(std::span<const PlannedSlice> slices, double seconds) {
+  int64_t n_decodes = 0;
+  int64_t n_prefill = 0;
+  for (const PlannedSlice& slice : slices) {
+    Sequence& sequence = *slice.sequence;
+    if (sequence.is_decoding()) {
+      ++n_decodes;
+    } else {
+      n_prefill += slice.end - slice.begin;
+    }
+    sequence.n_computed = slice.end;
+    const int64_t n_in_full_pages = slice.end / kPageTokens * kPageTokens;
+    if (n_in_full_pages > slice.begin) remember(sequence, n_in_full_pages);
+  }
+  counts_.n_decode_tokens += n_decodes;
+  counts_.n_prefill_tokens += n_prefill;
+  budget_.record(n_decodes, n_prefill, seconds);
 }
 
-void Scheduler::plan_decodes(std::vector<PlannedSlice>& slices) {
+void Scheduler::plan_decodes(StepPlan& plan) {
   // Preemption shrinks n_running_ from the young end, behind every slice already planned.
   for (size_t i = 0; i < n_running_; ++i) {
     Sequence& sequence = *sequences_[i];
     if (!sequence.is_decoding()) continue;
     while (i < n_running_ && !cover(sequence, sequence.size())) preempt_youngest();
-    if (i < n_running_) slices.push_back({&sequence, sequence.n_computed, sequence.size()});
+    if (i < n_running_) plan.slices.push_back({&sequence, sequence.n_computed, sequence.size()});
   }
 }
 
-void Scheduler::plan_prefill(std::vector<PlannedSlice>& slices) {
-  int64_t budget = options_.prefill_budget;
-  for (size_t i = 0; budget > 0 && (i < n_running_ || admit_next()); ++i) {
+void Scheduler::plan_prefill(StepPlan& plan) {
+  int64_t budget = budget_.tokens(static_cast<int64_t>(plan.slices.size()));
+  for (size_t i = 0; budget > 0; ++i) {
+    const bool is_new = i == n_running_;
+    if (is_new && !admit_next(plan)) break;
     Sequence& sequence = *sequences_[i];
-    if (sequence.is_decoding()) continue;
+    // One whose prompt the cache has, but for its last token, looks like a decode already.
+    if (!is_new && sequence.is_decoding()) continue;
     const int64_t n_tokens = std::min(budget, sequence.n_left());
-    slices.push_back({&sequence, sequence.n_computed, sequence.n_computed + n_tokens});
+    plan.slices.push_back({&sequence, sequence.n_computed, sequence.n_computed + n_tokens});
     budget -= n_tokens;
   }
 }
 
-bool Scheduler::admit_next() {
+bool Scheduler::admit_next(StepPlan& plan) {
   if (n_running_ == sequences_.size() || n_running() >= options_.max_running) return false;
   Sequence& next = *sequences_[n_running_];
-  const int64_t n_needed = pages_for(next.size());
-  int64_t n_spare = 0;
-  for (size_t i = 0; i < n_running_; ++i) {
-    n_spare += can_grow(*sequences_[i], n_held(*sequences_[i])) ? 1 : 0;
+  PrefixMatch match;
+  if (next.use_prefix_cache) {
+    // The last token is always computed: its logits choose what comes next.
+    match = tree_.match(next.prefix_scope, next.keys(next.size() - 1));
+    if (is_being_computed(next, match.n_positions)) return false;
   }
+  const int64_t n_needed = pages_for(next.size());
+  int64_t n_spare = n_spare_pages();
   // Alone, it may have everything: that is what "can ever fit" means.
   if (n_running_ > 0) n_spare += can_grow(next, n_needed) ? 1 : 0;
-  if (n_needed + n_spare > pool_.n_free()) return false;
-  PENSTOCK_CHECK(cover(next, next.size()), "the pages were counted");
+  const int64_t n_to_take = n_needed - static_cast<int64_t>(match.pages.size());
+  // The page that a part is copied from may itself have to go: it then counts for nothing.
+  if (n_to_take + n_spare > pool_.n_free() + pool_.n_idle()) match.partial.reset();
+  if (n_to_take + n_spare > pool_.n_free() + pool_.n_idle()) return false;
+  take_match(next, std::move(match), plan);
   ++n_running_;
   return true;
+}
+
+bool Scheduler::is_being_computed(const Sequence& next, int64_t n_matched) const {
+  const auto computes_for_next = [&](const Sequence* other) {
+    if (other->n_left() <= 1 || !may_share(*other, next)) return false;
+    const PrefixKeys wanted = next.keys(next.size() - 1);
+    const int64_t n_common = common_pages(other->keys(other->size()), wanted) * kPageTokens;
+    return n_common > std::max(n_matched, other->n_computed);
+  };
+  return std::any_of(sequences_.begin(), sequences_.begin() + static_cast<ptrdiff_t>(n_running_),
+                     computes_for_next);
+}
+
+int64_t Scheduler::n_spare_pages() const {
+  int64_t n = 0;
+  for (size_t i = 0; i < n_running_; ++i) {
+    n += can_grow(*sequences_[i], n_held(*sequences_[i])) ? 1 : 0;
+  }
+  return n;
+}
+
+void Scheduler::take_match(Sequence& sequence, PrefixMatch match, StepPlan& plan) {
+  const int64_t n_full = static_cast<int64_t>(match.pages.size());
+  sequence.pages = std::move(match.pages);
+  sequence.n_computed = match.partial ? match.n_positions : n_full * kPageTokens;
+  PENSTOCK_CHECK(cover(sequence, sequence.size()), "the pages were counted");
+  if (match.partial) {
+    const PageId copy = sequence.pages[static_cast<size_t>(n_full)].id();
+    plan.copies.push_back({*std::move(match.partial), copy});
+  }
+  if (sequence.was_admitted) return;
+  sequence.was_admitted = true;
+  sequence.n_prompt_cached = sequence.n_computed;
+  counts_.n_prompt_tokens += sequence.n_prompt;
+  counts_.n_prefix_hit_tokens += sequence.n_prompt_cached;
 }
 
 bool Scheduler::cover(Sequence& sequence, int64_t n_tokens) {
   while (n_held(sequence) < pages_for(n_tokens)) {
     auto page = pool_.take();
+    if (!page && tree_.evict_one()) page = pool_.take();
     if (!page) return false;
     sequence.pages.push_back(*std::move(page));
   }
   return true;
 }
 
+void Scheduler::remember(Sequence& sequence, int64_t n_tokens) {
+  if (!sequence.use_prefix_cache || n_tokens == 0) return;
+  tree_.insert(sequence.prefix_scope, sequence.keys(n_tokens), sequence.pages);
+}
+
 void Scheduler::preempt_youngest() {
   Sequence& youngest = *sequences_[--n_running_];
+  remember(youngest, youngest.n_computed);
   youngest.pages.clear();
   youngest.n_computed = 0;
+  ++counts_.n_preempted;
 }
 
 }  // namespace penstock

@@ -3,32 +3,19 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "engine/prefill_budget.h"
+#include "engine/prefix_tree.h"
+#include "engine/sequence.h"
 #include "memory/page_pool.h"
 
 namespace penstock {
 
 struct SchedulerOptions {
-  int64_t prefill_budget = 512;  // prompt tokens in one step, all sequences together
-  int64_t max_running = 64;      // sequences in one step
-};
-
-// A request's tokens, and the pages that hold their keys and values.
-struct Sequence {
-  // [0, n_prompt)     the prompt
-  // [n_prompt, size)  the answer so far
-  std::vector<int32_t> tokens = {};
-  int64_t n_prompt = 0;
-  int64_t max_positions = 0;  // the most it will ever compute; its pages must fit the pool
-  int64_t n_computed = 0;     // [0, n_computed) is in the pages
-  std::vector<PageRef> pages = {};
-
-  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  int64_t n_left() const { return size() - n_computed; }
-  bool is_decoding() const { return n_computed > 0 && n_left() == 1; }
+  PrefillBudgetOptions prefill = {};
+  int64_t max_running = 64;  // sequences in one step
 };
 
 int64_t pages_for(int64_t n_tokens);
@@ -42,40 +29,74 @@ struct PlannedSlice {
   bool is_last() const { return end == sequence->size(); }  // its logits choose the next token
 };
 
+// A page to be copied before the step runs: its first positions are what `to` begins with.
+struct PlannedCopy {
+  PageRef from;
+  PageId to;
+};
+
+struct StepPlan {
+  std::vector<PlannedCopy> copies = {};
+  std::vector<PlannedSlice> slices = {};  // all decodes, then prefill
+};
+
+struct SchedulerCounts {
+  int64_t n_prompt_tokens = 0;      // of sequences that were admitted, each once
+  int64_t n_prefix_hit_tokens = 0;  // of these, found in the cache
+  int64_t n_prefill_tokens = 0;     // computed, those of preempted sequences again
+  int64_t n_decode_tokens = 0;
+  int64_t n_preempted = 0;
+};
+
 // First come, first served. A sequence is admitted when there are pages for all its tokens, and one
-// to spare for each running sequence that can still grow. When a running one needs a page and there
-// is none, the youngest gives all of its pages back and waits, to be computed again; so the oldest
-// always runs on.
+// to spare for each running sequence that can still grow; what the cache holds and nobody uses
+// counts as free. When a running one needs a page and there is none, the youngest gives all of its
+// pages back and waits, to be computed again; so the oldest always runs on. A sequence that begins
+// like one whose prompt is being computed waits for those pages instead of computing them too.
 // One thread: the engine's.
 class Scheduler {
  public:
-  Scheduler(SchedulerOptions options, int64_t n_pages) : options_(options), pool_(n_pages) {}
+  Scheduler(SchedulerOptions options, int64_t n_pages)
+      : options_(options), pool_(n_pages), tree_(pool_), budget_(options.prefill) {}
 
   // The sequence stays the caller's, where it is, until remove().
   void add(Sequence* sequence);
-  // Gives its pages back.
+  // Leaves what it computed to the cache, and gives its pages back.
   void remove(Sequence* sequence);
 
-  // All running decodes, then at most one budget of prefill. Empty only when there are no
+  // All running decodes, then at most one budget of prefill. Without slices only when there are no
   // sequences.
-  std::vector<PlannedSlice> plan();
-  // The slices of the last plan are in the pages.
-  void computed(std::span<const PlannedSlice> slices);
+  StepPlan plan();
+  // The slices of the last plan are in the pages; how long that took.
+  void computed(std::span<const PlannedSlice> slices, double seconds);
+
+  // Gives up every page that only the cache holds; how many.
+  int64_t drop_cache() { return tree_.evict_all(); }
 
   int64_t n_running() const { return static_cast<int64_t>(n_running_); }
   int64_t n_waiting() const { return static_cast<int64_t>(sequences_.size() - n_running_); }
   const PagePool& pool() const { return pool_; }
+  const SchedulerCounts& counts() const { return counts_; }
 
  private:
-  void plan_decodes(std::vector<PlannedSlice>& slices);
-  void plan_prefill(std::vector<PlannedSlice>& slices);
-  bool admit_next();
-  // Takes pages until they cover n_tokens; false when there is none left.
+  void plan_decodes(StepPlan& plan);
+  void plan_prefill(StepPlan& plan);
+  bool admit_next(StepPlan& plan);
+  // Whether a running sequence is computing pages that `next` could share, beyond the first
+  // n_matched positions.
+  bool is_being_computed(const Sequence& next, int64_t n_matched) const;
+  int64_t n_spare_pages() const;
+  void take_match(Sequence& sequence, PrefixMatch match, StepPlan& plan);
+  // Takes pages, evicting where none is free, until they cover n_tokens; false when there is none.
   bool cover(Sequence& sequence, int64_t n_tokens);
+  void remember(Sequence& sequence, int64_t n_tokens);
   void preempt_youngest();
 
   SchedulerOptions options_;
   PagePool pool_;
+  PrefixTree tree_;
+  PrefillBudget budget_;
+  SchedulerCounts counts_;
   // In order of arrival:
   // [0, n_running_)     hold pages and take part in steps
   // [n_running_, size)  wait, and hold none

@@ -13,17 +13,22 @@
 namespace penstock {
 namespace {
 
+// These tests are about order and pages: prefill_budget_test.cc is about time, and sequences of one
+// token each would share their pages.
+const SchedulerOptions kFixedBudget = {.prefill = {.share = 0}};
+
 Sequence make_sequence(int64_t n_prompt, int64_t n_answer) {
   Sequence sequence;
   sequence.tokens.assign(static_cast<size_t>(n_prompt), 1);
   sequence.n_prompt = n_prompt;
   sequence.max_positions = n_prompt + n_answer - 1;
+  sequence.use_prefix_cache = false;
   return sequence;
 }
 
 // What a step does to the sequences: computes, and adds a token where the tokens were all computed.
 void run(Scheduler& scheduler, const std::vector<PlannedSlice>& slices) {
-  scheduler.computed(slices);
+  scheduler.computed(slices, 0.0);
   for (const PlannedSlice& slice : slices) {
     if (slice.is_last()) slice.sequence->tokens.push_back(1);
   }
@@ -44,18 +49,18 @@ int64_t n_prefill_tokens(const std::vector<PlannedSlice>& slices) {
 }
 
 TEST(Scheduler, EveryStepHasAllDecodesAndOneBudgetOfPrefill) {
-  Scheduler scheduler({.prefill_budget = 100}, /*n_pages=*/100);
+  Scheduler scheduler({.prefill = {.most = 100, .share = 0}}, /*n_pages=*/100);
   Sequence talking = make_sequence(10, 50);
   Sequence long_prompt = make_sequence(250, 50);
   Sequence late = make_sequence(30, 50);
   scheduler.add(&talking);
-  run(scheduler, scheduler.plan());
+  run(scheduler, scheduler.plan().slices);
   scheduler.add(&long_prompt);
   scheduler.add(&late);
 
   const std::vector<int64_t> long_chunks = {100, 100, 50};
   for (const int64_t chunk : long_chunks) {
-    const auto slices = scheduler.plan();
+    const auto slices = scheduler.plan().slices;
     ASSERT_GE(slices.size(), 2U);
     EXPECT_EQ(slices[0].sequence, &talking);
     EXPECT_EQ(slices[0].end - slices[0].begin, 1);
@@ -66,36 +71,36 @@ TEST(Scheduler, EveryStepHasAllDecodesAndOneBudgetOfPrefill) {
     EXPECT_LE(n_prefill_tokens(slices), 100);
     run(scheduler, slices);
   }
-  EXPECT_EQ(scheduler.plan().size(), 3U);
+  EXPECT_EQ(scheduler.plan().slices.size(), 3U);
 }
 
 TEST(Scheduler, NobodyOvertakesTheFirstInTheQueue) {
-  Scheduler scheduler({}, /*n_pages=*/4);
+  Scheduler scheduler(kFixedBudget, /*n_pages=*/4);
   Sequence first = make_sequence(2 * kPageTokens, kPageTokens);  // 2 pages, and one to come
   Sequence second = make_sequence(3 * kPageTokens, 1);           // 3 pages
   Sequence third = make_sequence(1, 1);                          // would fit
   for (Sequence* sequence : {&first, &second, &third}) scheduler.add(sequence);
   for (int i = 0; i < 10; ++i) {
-    const auto slices = scheduler.plan();
+    const auto slices = scheduler.plan().slices;
     EXPECT_EQ(planned(slices), (std::vector<const Sequence*>{&first}));
     run(scheduler, slices);
   }
   scheduler.remove(&first);
-  EXPECT_EQ(planned(scheduler.plan()), (std::vector<const Sequence*>{&second, &third}));
+  EXPECT_EQ(planned(scheduler.plan().slices), (std::vector<const Sequence*>{&second, &third}));
 }
 
 TEST(Scheduler, AdmissionLeavesAPageForEachThatCanGrow) {
-  Scheduler scheduler({}, /*n_pages=*/4);
+  Scheduler scheduler(kFixedBudget, /*n_pages=*/4);
   Sequence first = make_sequence(kPageTokens, kPageTokens);
   Sequence second = make_sequence(kPageTokens, kPageTokens);
   Sequence third = make_sequence(kPageTokens, 1);
   for (Sequence* sequence : {&first, &second, &third}) scheduler.add(sequence);
   // 2 pages held and 2 to come: none for the third.
-  EXPECT_EQ(planned(scheduler.plan()), (std::vector<const Sequence*>{&first, &second}));
+  EXPECT_EQ(planned(scheduler.plan().slices), (std::vector<const Sequence*>{&first, &second}));
 }
 
 TEST(Scheduler, TheYoungestGivesItsPagesToTheOldest) {
-  Scheduler scheduler({}, /*n_pages=*/5);
+  Scheduler scheduler(kFixedBudget, /*n_pages=*/5);
   Sequence old = make_sequence(kPageTokens, 4 * kPageTokens);
   Sequence young = make_sequence(kPageTokens, 2 * kPageTokens);
   scheduler.add(&old);
@@ -106,7 +111,7 @@ TEST(Scheduler, TheYoungestGivesItsPagesToTheOldest) {
   for (int step = 0; old.size() < old.max_positions; ++step) {
     ASSERT_LT(step, 1000);
     const int64_t old_size = old.size();
-    const auto slices = scheduler.plan();
+    const auto slices = scheduler.plan().slices;
     n_preempted += young.n_computed < before ? 1 : 0;
     run(scheduler, slices);
     EXPECT_EQ(old.size(), old_size + 1) << "the oldest lost a step";
@@ -118,18 +123,18 @@ TEST(Scheduler, TheYoungestGivesItsPagesToTheOldest) {
 }
 
 TEST(Scheduler, APreemptedSequenceIsComputedAgainFromItsFirstToken) {
-  Scheduler scheduler({}, /*n_pages=*/5);
+  Scheduler scheduler(kFixedBudget, /*n_pages=*/5);
   Sequence old = make_sequence(kPageTokens - 1, 4 * kPageTokens);
   Sequence young = make_sequence(kPageTokens - 1, 2 * kPageTokens);
   scheduler.add(&old);
   scheduler.add(&young);
-  while (young.n_computed < young.n_prompt + kPageTokens) run(scheduler, scheduler.plan());
-  while (young.n_computed > 0) run(scheduler, scheduler.plan());  // both want a third page
+  while (young.n_computed < young.n_prompt + kPageTokens) run(scheduler, scheduler.plan().slices);
+  while (young.n_computed > 0) run(scheduler, scheduler.plan().slices);  // both want a third page
   EXPECT_EQ(scheduler.n_waiting(), 1);
   EXPECT_TRUE(young.pages.empty());
   EXPECT_EQ(scheduler.pool().n_free() + static_cast<int64_t>(old.pages.size()), 5);
   scheduler.remove(&old);
-  const auto slices = scheduler.plan();
+  const auto slices = scheduler.plan().slices;
   ASSERT_EQ(slices.size(), 1U);
   EXPECT_EQ(slices[0].begin, 0);
   EXPECT_EQ(slices[0].end, young.size()) << "its answer so far is part of what is computed again";
@@ -139,23 +144,23 @@ TEST(Scheduler, APreemptedSequenceIsComputedAgainFromItsFirstToken) {
 // BC-62
 TEST(Scheduler, AnExactFitRunsAlone) {
   for (const int64_t n_prompt : {4 * kPageTokens - 1, 4 * kPageTokens}) {
-    Scheduler scheduler({}, /*n_pages=*/4);
+    Scheduler scheduler(kFixedBudget, /*n_pages=*/4);
     Sequence sequence = make_sequence(n_prompt, 1);
     scheduler.add(&sequence);
-    const auto slices = scheduler.plan();
+    const auto slices = scheduler.plan().slices;
     ASSERT_EQ(slices.size(), 1U);
     EXPECT_TRUE(slices[0].is_last());
   }
 }
 
 TEST(Scheduler, MaxRunningIsTheMostInAStep) {
-  Scheduler scheduler({.max_running = 2}, /*n_pages=*/100);
+  Scheduler scheduler({.prefill = {.share = 0}, .max_running = 2}, /*n_pages=*/100);
   std::deque<Sequence> sequences;  // stay where they are
   for (int i = 0; i < 5; ++i) {
     sequences.push_back(make_sequence(3, 3));
     scheduler.add(&sequences.back());
   }
-  EXPECT_EQ(scheduler.plan().size(), 2U);
+  EXPECT_EQ(scheduler.plan().slices.size(), 2U);
   EXPECT_EQ(scheduler.n_waiting(), 3);
 }
 
@@ -209,7 +214,7 @@ class Crowd {
   void step_once() {
     const Sequence& oldest = here_.front()->sequence;
     const int64_t computed_before = oldest.n_computed;
-    const auto slices = scheduler_.plan();
+    const auto slices = scheduler_.plan().slices;
     ASSERT_FALSE(slices.empty());
     EXPECT_LE(n_prefill_tokens(slices), kBudget);
     check_pages(slices);
@@ -241,7 +246,7 @@ class Crowd {
   }
 
   std::mt19937 random_;
-  Scheduler scheduler_{{.prefill_budget = kBudget, .max_running = 5}, kPages};
+  Scheduler scheduler_{{.prefill = {.most = kBudget, .share = 0}, .max_running = 5}, kPages};
   std::vector<std::unique_ptr<Member>> here_;
 };
 

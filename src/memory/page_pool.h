@@ -41,15 +41,28 @@ class PagePool {
 
   // A page with one reference, or nullopt when none is free.
   std::optional<PageRef> take();
-  int64_t n_pages() const { return static_cast<int64_t>(references_.size()); }
+  int64_t n_pages() const { return static_cast<int64_t>(pages_.size()); }
   int64_t n_free() const { return static_cast<int64_t>(free_.size()); }
+
+  // Says whether one of the page's references is a cache's, which gives it up when asked.
+  void set_cached(PageId page, bool cached);
+  // Pages that a cache holds and nobody else: to be had for the asking.
+  int64_t n_idle() const { return n_idle_; }
 
  private:
   friend class PageRef;
+  struct Page {
+    uint32_t n_references = 0;
+    bool cached = false;
+    bool is_idle() const { return cached && n_references == 1; }
+  };
+
+  void add_reference(PageId page);
   void drop(PageId page);
 
-  std::vector<uint32_t> references_;
+  std::vector<Page> pages_;
   std::vector<PageId> free_;
+  int64_t n_idle_ = 0;
 };
 
 }  // namespace penstock

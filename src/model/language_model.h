@@ -34,7 +34,7 @@ class LanguageModel {
 
   // Runs one step. logits: [sum of rows asked for, vocab_size] f32, in the order of the slices.
   // A token id outside the vocabulary is an error before anything is computed. After an error the
-  // pages named in the batch hold undefined numbers; other pages are as before.
+  // positions that the batch was to write hold undefined numbers; all others are as before.
   virtual Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) = 0;
 
   // Copies what one page holds, in every layer: copy on write of a shared page.

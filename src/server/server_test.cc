@@ -48,7 +48,8 @@ struct RunningServer {
   bool becomes_idle() const {
     for (int i = 0; i < 10'000; ++i) {
       const EngineStats stats = engine->stats();
-      if (stats.n_running == 0 && stats.n_waiting == 0) return stats.n_free_pages == stats.n_pages;
+      if (stats.n_running == 0 && stats.n_waiting == 0)
+        return stats.n_free_pages + stats.n_cached_pages == stats.n_pages;
       std::this_thread::sleep_for(milliseconds(1));
     }
     return false;

@@ -1,0 +1,83 @@
+// Remembers which KV pages hold which beginnings of sequences, so that a request that begins like
+// an earlier one takes its pages instead of computing them.
+//
+// A tree with one page per node; the path from a root spells the positions from 0 on, and each
+// scope has a root of its own. Only leaves may hold fewer than kPageTokens positions. The tree
+// holds one reference to each of its pages; a page that somebody else holds too is pinned. Who
+// holds a page of the tree holds those on the path to it as well, so whatever is not pinned can be
+// evicted, leaves first.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/prefix_keys.h"
+#include "memory/page_pool.h"
+
+namespace penstock {
+
+// The longest beginning that the tree knows.
+struct PrefixMatch {
+  std::vector<PageRef> pages = {};      // full pages, as they are
+  std::optional<PageRef> partial = {};  // its first positions fit too: to be copied before use
+  int64_t n_positions = 0;              // in all
+};
+
+// One thread: the engine's. The pool outlives it.
+class PrefixTree {
+ public:
+  explicit PrefixTree(PagePool& pool) : pool_(&pool) {}
+  PrefixTree(const PrefixTree&) = delete;
+  PrefixTree& operator=(const PrefixTree&) = delete;
+  ~PrefixTree();
+
+  PrefixMatch match(std::string_view scope, const PrefixKeys& keys);
+
+  // Remembers the pages that hold `keys`, in order; none of them is written any more. Where the
+  // tree has a page for the same positions already, that one takes the place of the caller's.
+  void insert(std::string_view scope, const PrefixKeys& keys, std::vector<PageRef>& pages);
+
+  // Gives up the least recently used page that nobody holds. False: there is none.
+  bool evict_one();
+  // Gives up all of them; how many.
+  int64_t evict_all();
+
+  int64_t n_pages() const { return n_pages_; }
+
+ private:
+  using Keys = std::vector<PositionKey>;
+  struct Node {
+    Node* parent = nullptr;
+    const Keys* keys = nullptr;  // the parent's children's; null in a root
+    std::optional<PageRef> page = {};
+    // In order of their keys, so that those that begin most alike are neighbours.
+    std::map<Keys, std::unique_ptr<Node>> children = {};
+    uint64_t last_used = 0;
+  };
+  struct Closest {
+    Node* node = nullptr;
+    size_t n_common = 0;
+  };
+  // Of a node's children, the one with the longest common beginning.
+  static Closest closest_child(const Node& node, const Keys& keys);
+
+  Node& root(std::string_view scope);
+  Node& add_child(Node& parent, Keys keys, PageRef page);
+  void erase(Node& node);
+  void touch(Node& node);
+
+  PagePool* pool_;
+  std::map<std::string, std::unique_ptr<Node>, std::less<>> roots_;
+  std::set<std::pair<uint64_t, Node*>> leaves_;  // by last use
+  uint64_t clock_ = 0;
+  int64_t n_pages_ = 0;
+};
+
+}  // namespace penstock
