@@ -9,7 +9,7 @@
 #include <utility>
 
 namespace spdlog {
-class logger;
+class logger;  // NOLINT(readability-identifier-naming): theirs
 }
 
 namespace penstock {

@@ -63,6 +63,7 @@ constexpr std::array kFamilies = std::to_array<Defaults>({
 std::unexpected<Error> unsupported(std::string_view what, const std::string& name,
                                    std::string_view Defaults::* names) {
   std::vector<std::string_view> known;
+  known.reserve(std::size(kFamilies));
   for (const Defaults& family : kFamilies) known.push_back(family.*names);
   return fail(ErrorKind::kUnsupported, "{} \"{}\" is not supported; those that are: {}", what, name,
               fmt::join(known, ", "));

@@ -220,9 +220,11 @@ Result<StoredTokenizer> read_tokenizer(const fs::path& folder, const PackIndex& 
   StoredTokenizer tokenizer{.bos_token = index.bos_token, .eos_token = index.eos_token};
   for (const PackText& text : index.texts) {
     PENSTOCK_ASSIGN(std::string content, read_checked_text(folder, text));
-    if (text.name == kTokenizerJson) tokenizer.json = std::move(content);
-    if (text.name == kChatTemplate) tokenizer.chat_template = std::move(content);
-    if (text.name == kTokenizerGgml) {
+    if (text.name == kTokenizerJson) {
+      tokenizer.json = std::move(content);
+    } else if (text.name == kChatTemplate) {
+      tokenizer.chat_template = std::move(content);
+    } else if (text.name == kTokenizerGgml) {
       auto parsed = parse_json(content);
       if (!parsed) return std::unexpected(parsed.error().in((folder / text.name).string()));
       tokenizer.ggml = *std::move(parsed);
@@ -323,7 +325,8 @@ Result<Checkpoint> open_pack(const fs::path& folder) {
   return checkpoint;
 }
 
-Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress, std::stop_token stop) {
+Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress,
+                         const std::stop_token& stop) {
   PENSTOCK_ASSIGN(const PackIndex index, read_pack_index(pack.path));
   std::vector<File> files;
   ProgressUpdate update{.stage = "verifying"};

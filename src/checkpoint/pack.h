@@ -42,6 +42,7 @@ Result<Checkpoint> open_pack(const std::filesystem::path& folder);
 
 // Reads every region and compares its checksum. The error names the file, the tensor, and both
 // sums. Safe beside readers.
-Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress, std::stop_token stop);
+Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress,
+                         const std::stop_token& stop);
 
 }  // namespace penstock

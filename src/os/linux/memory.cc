@@ -57,7 +57,7 @@ Result<AnonymousMemory> AnonymousMemory::reserve(size_t bytes, OsPages pages) {
                 Error::from_errno(errno, "map", "").message);
   }
   const auto address = reinterpret_cast<uintptr_t>(base);
-  auto* const aligned = reinterpret_cast<std::byte*>(round_up(address));
+  auto* const aligned = static_cast<std::byte*>(base) + (round_up(address) - address);
   if (pages == OsPages::kHuge)
     ::madvise(aligned, round_up(bytes), MADV_HUGEPAGE);  // a wish: refusal changes nothing
   return AnonymousMemory({aligned, bytes}, {static_cast<std::byte*>(base), mapped_bytes});
