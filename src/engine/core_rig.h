@@ -64,14 +64,14 @@ struct Rig {
   void run_to_the_end_keeping_cache() {
     for (int i = 0; core.step(); ++i) ASSERT_LT(i, 100'000);
     const PagePool& pool = core.scheduler().pool();
-    EXPECT_EQ(pool.n_free() + pool.n_idle(), pool.n_pages()) << "lost pages";
+    EXPECT_EQ(pool.n_free() + pool.n_idle(), pool.n_all()) << "lost pages";
   }
 
   void run_to_the_end() {
     run_to_the_end_keeping_cache();
     const PagePool& pool = core.scheduler().pool();
     core.drop_cache();
-    EXPECT_EQ(pool.n_free(), pool.n_pages()) << "the cache kept pages";
+    EXPECT_EQ(pool.n_free(), pool.n_all()) << "the cache kept pages";
   }
 
   double now = 0.0;  // the engine's clock: stands still unless a test moves it

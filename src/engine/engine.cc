@@ -105,7 +105,7 @@ void Engine::publish_stats() {
   const std::scoped_lock lock(mutex_);
   stats_.n_waiting = scheduler.n_waiting();
   stats_.n_running = scheduler.n_running();
-  stats_.n_pages = scheduler.pool().n_pages();
+  stats_.n_pages = scheduler.pool().n_all();
   stats_.n_free_pages = scheduler.pool().n_free();
   stats_.n_cached_pages = scheduler.pool().n_idle();
   stats_.n_steps = core_.n_steps();

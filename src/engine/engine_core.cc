@@ -29,6 +29,7 @@ ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSin
   sequence.n_prompt = static_cast<int64_t>(request.prompt.size());
   sequence.tokens = std::move(request.prompt);
   sequence.content = std::move(request.content);
+  sequence.snapshot_at = std::move(request.snapshot_at);
   sequence.prefix_scope = std::move(request.prefix_scope);
   sequence.use_prefix_cache = request.use_prefix_cache;
 }
@@ -41,7 +42,7 @@ EngineCore::EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t
       eos_ids_(std::move(eos_ids)),
       vocab_size_(model_->spec().vocab_size),
       context_limit_(std::min(model_->spec().context_length, model_->n_pages() * kPageTokens)),
-      scheduler_(options, model_->n_pages()) {}
+      scheduler_(options, model_->n_pages(), model_->n_states()) {}
 
 double EngineCore::steady_seconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -95,13 +96,16 @@ bool EngineCore::step() {
   ++n_steps_;
   const double planned = clock_();
   announce(plan.slices);
-  copy_pages(plan.copies);
+  prepare(plan);
   const Result<void> done = run_model(plan.slices);
   const double computed = clock_();
   if (done) {
-    scheduler_.computed(plan.slices, computed - planned);
+    for (const StateCopy& copy : scheduler_.computed(plan.slices, computed - planned)) {
+      model_->copy_state(copy.from, copy.to);
+    }
     sample(plan.slices);
   } else {
+    Scheduler::failed(plan.slices);
     log_.error("step failed, ending its {} requests: {}", plan.slices.size(), done.error().text());
     for (const PlannedSlice& slice : plan.slices) end(owner(slice.sequence), done.error());
   }
@@ -136,8 +140,15 @@ void EngineCore::announce(std::span<const PlannedSlice> slices) {
   }
 }
 
-void EngineCore::copy_pages(std::span<const PlannedCopy> copies) {
-  for (const PlannedCopy& copy : copies) model_->copy_page(copy.from.id(), copy.to);
+void EngineCore::prepare(const StepPlan& plan) {
+  for (const PlannedCopy& copy : plan.copies) model_->copy_page(copy.from.id(), copy.to);
+  for (const PlannedState& state : plan.states) {
+    if (state.from) {
+      model_->copy_state(state.from->id(), state.to);
+    } else {
+      model_->clear_state(state.to);
+    }
+  }
 }
 
 Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
@@ -158,6 +169,7 @@ Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
                                             static_cast<size_t>(slice.end - slice.begin)),
                      .position = slice.begin,
                      .pages = std::span(page_ids_).subspan(first_page, sequence.pages.size()),
+                     .state = sequence.state ? std::optional(sequence.state->id()) : std::nullopt,
                      .planned_length = sequence.max_positions,
                      .logits = slice.is_last() ? LogitRows::kLast : LogitRows::kNone});
     first_page += sequence.pages.size();

@@ -79,7 +79,8 @@ class EngineCore {
   void end_aborted();
   // Tells those whose first step this is that they have begun.
   void announce(std::span<const PlannedSlice> slices);
-  void copy_pages(std::span<const PlannedCopy> copies);
+  // What of pages and states the step begins with.
+  void prepare(const StepPlan& plan);
   Result<void> run_model(std::span<const PlannedSlice> slices);
   void sample(std::span<const PlannedSlice> slices);
   void sample_one(ActiveRequest& request, std::span<float> logits);

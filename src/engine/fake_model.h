@@ -17,23 +17,32 @@
 
 namespace penstock {
 
-// Pseudo-random logits in [0, 8) that any change of the history changes.
-inline void hash_logits(std::span<const int32_t> history, std::span<float> logits) {
-  std::array<uint32_t, 4> state = {};
-  for (const int32_t token : history) {
-    state[0] ^= static_cast<uint32_t>(token);
-    state = philox4x32(state, {1, 2});
-  }
+// Pseudo-random logits in [0, 8) that any change of the history changes: a chain over its tokens.
+using HashState = std::array<uint32_t, 4>;
+
+inline HashState next_state(HashState state, int32_t token) {
+  state[0] ^= static_cast<uint32_t>(token);
+  return philox4x32(state, {1, 2});
+}
+
+inline void state_logits(const HashState& state, std::span<float> logits) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const auto bits = philox4x32(state, {static_cast<uint32_t>(i), 3});
     logits[i] = static_cast<float>(bits[0] >> 8) * 0x1p-21F;
   }
 }
 
+inline void hash_logits(std::span<const int32_t> history, std::span<float> logits) {
+  HashState state = {};
+  for (const int32_t token : history) state = next_state(state, token);
+  state_logits(state, logits);
+}
+
 struct FakeModelOptions {
   int64_t vocab_size = 300;
   int64_t context_length = 1'000'000;
   int64_t n_pages = 64;
+  int64_t n_states = 0;  // above 0: a made-up recurrent family, whose pages are not enough
   RopeType rope_type = RopeType::kDefault;
   std::function<void(std::span<const int32_t> history, std::span<float> logits)> logits =
       hash_logits;
@@ -49,6 +58,7 @@ class FakeModel : public LanguageModel {
     spec_.rope.type = options_.rope_type;
     pages_.resize(static_cast<size_t>(options_.n_pages));
     for (auto& page : pages_) page.fill(kNeverWritten);
+    states_.resize(static_cast<size_t>(options_.n_states), {.n_tokens = -1});
   }
 
   const ModelSpec& spec() const override { return spec_; }
@@ -63,18 +73,33 @@ class FakeModel : public LanguageModel {
       for (size_t i = 0; i < slice.tokens.size(); ++i) {
         token_at(slice, slice.position + static_cast<int64_t>(i)) = slice.tokens[i];
       }
+      if (is_recurrent()) PENSTOCK_TRY(advance_state(slice));
       if (slice.logits == LogitRows::kNone) continue;
-      options_.logits(history(slice), logits.subspan(row++ * vocab_size, vocab_size));
+      const auto of_slice = logits.subspan(row++ * vocab_size, vocab_size);
+      if (is_recurrent()) {
+        state_logits(states_[static_cast<size_t>(*slice.state)].hash, of_slice);
+      } else {
+        options_.logits(history(slice), of_slice);
+      }
     }
     if (row * vocab_size != logits.size()) return fail(ErrorKind::kInternal, "wrong logits size");
     return {};
   }
 
+  int64_t n_states() const override { return options_.n_states; }
+  void clear_state(StateId state) override { states_[static_cast<size_t>(state)] = {}; }
+  void copy_state(StateId from, StateId to) override {
+    states_[static_cast<size_t>(to)] = states_[static_cast<size_t>(from)];
+  }
   void copy_page(PageId from, PageId to) override {
     pages_[static_cast<size_t>(to)] = pages_[static_cast<size_t>(from)];
   }
 
  private:
+  struct State {
+    HashState hash = {};
+    int64_t n_tokens = 0;
+  };
   using Page = std::array<int32_t, kPageTokens>;
   static constexpr int32_t kNeverWritten = -7;
 
@@ -102,6 +127,24 @@ class FakeModel : public LanguageModel {
     return {};
   }
 
+  // A recurrent block sees each token once, in order, and the pages must agree with what it saw.
+  Result<void> advance_state(const SequenceSlice& slice) {
+    if (!slice.state) return fail(ErrorKind::kInternal, "a slice without a state");
+    State& state = states_[static_cast<size_t>(*slice.state)];
+    if (state.n_tokens != slice.position) {
+      return fail(ErrorKind::kInternal, "the state is after {} tokens, the slice begins at {}",
+                  state.n_tokens, slice.position);
+    }
+    for (const int32_t token : slice.tokens) state.hash = next_state(state.hash, token);
+    state.n_tokens += static_cast<int64_t>(slice.tokens.size());
+    HashState of_pages = {};
+    for (const int32_t token : history(slice)) of_pages = next_state(of_pages, token);
+    if (of_pages != state.hash) return fail(ErrorKind::kInternal, "state and pages disagree");
+    return {};
+  }
+
+  bool is_recurrent() const { return options_.n_states > 0; }
+
   int32_t& token_at(const SequenceSlice& slice, int64_t position) {
     const PageId page = slice.pages[static_cast<size_t>(position / kPageTokens)];
     return pages_[static_cast<size_t>(page)][static_cast<size_t>(position % kPageTokens)];
@@ -119,6 +162,7 @@ class FakeModel : public LanguageModel {
   FakeModelOptions options_;
   ModelSpec spec_;
   std::vector<Page> pages_;
+  std::vector<State> states_;
 };
 
 }  // namespace penstock

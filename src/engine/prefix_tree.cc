@@ -39,23 +39,53 @@ PrefixTree::~PrefixTree() {
 
 PrefixMatch PrefixTree::match(std::string_view scope, const PrefixKeys& keys) {
   PrefixMatch found;
-  const auto at_root = roots_.find(scope);
-  if (at_root == roots_.end()) return found;
-  ++clock_;
-  Node* node = at_root->second.get();
-  for (int64_t page = 0; page * kPageTokens < keys.size(); ++page) {
-    const auto [child, n_common] = closest_child(*node, page_keys(keys, page));
-    if (n_common == 0) break;
-    touch(*child);
+  for (const auto& [node, n_common] : walk(scope, keys)) {
+    touch(*node);
     found.n_positions += static_cast<int64_t>(n_common);
-    if (!is_full(n_common)) {
-      found.partial = child->page->share();
-      break;
+    if (is_full(n_common)) {
+      found.pages.push_back(node->page->share());
+    } else {
+      found.partial = node->page->share();
     }
-    found.pages.push_back(child->page->share());
-    node = child;
   }
   return found;
+}
+
+PrefixMatch PrefixTree::match_with_state(std::string_view scope, const PrefixKeys& keys) {
+  const std::vector<Closest> path = walk(scope, keys);
+  PrefixMatch found;
+  for (size_t depth = path.size(); depth > 0 && !found.state; --depth) {
+    const auto& [node, n_common] = path[depth - 1];
+    const auto after = node->states.upper_bound(static_cast<int64_t>(n_common));
+    if (after == node->states.begin()) continue;
+    const auto& [n_in_page, state] = *std::prev(after);
+    found.state = state.share();
+    found.n_positions = static_cast<int64_t>(depth - 1) * kPageTokens + n_in_page;
+    if (!is_full(static_cast<size_t>(n_in_page))) found.partial = node->page->share();
+  }
+  for (const auto& [node, n_common] : path) {
+    if (static_cast<int64_t>(found.pages.size()) < found.n_positions / kPageTokens) {
+      found.pages.push_back(node->page->share());
+    }
+    touch(*node);
+  }
+  return found;
+}
+
+std::vector<PrefixTree::Closest> PrefixTree::walk(std::string_view scope, const PrefixKeys& keys) {
+  std::vector<Closest> path;
+  const auto at_root = roots_.find(scope);
+  if (at_root == roots_.end()) return path;
+  ++clock_;
+  const Node* node = at_root->second.get();
+  for (int64_t page = 0; page * kPageTokens < keys.size(); ++page) {
+    const Closest closest = closest_child(*node, page_keys(keys, page));
+    if (closest.n_common == 0) break;
+    path.push_back(closest);
+    if (!is_full(closest.n_common)) break;
+    node = closest.node;
+  }
+  return path;
 }
 
 void PrefixTree::insert(std::string_view scope, const PrefixKeys& keys,
@@ -74,9 +104,35 @@ void PrefixTree::insert(std::string_view scope, const PrefixKeys& keys,
       continue;
     }
     // A leaf that ends where the new page goes on says nothing that the new one does not.
-    if (child != nullptr && n_common == child->keys->size()) erase(*child);
+    std::map<int64_t, StateRef> states;
+    if (child != nullptr && n_common == child->keys->size()) {
+      states = std::exchange(child->states, {});
+      with_states_.erase({child->last_used, child});
+      erase(*child);
+    }
     node = &add_child(*node, std::move(wanted), held.share());
+    for (auto& [n_in_page, state] : states) add_state(*node, n_in_page, std::move(state));
   }
+}
+
+void PrefixTree::insert_state(std::string_view scope, const PrefixKeys& keys, StateRef state) {
+  const std::vector<Closest> path = walk(scope, keys);
+  const int64_t n_before = (static_cast<int64_t>(path.size()) - 1) * kPageTokens;
+  PENSTOCK_CHECK(
+      !path.empty() && n_before + static_cast<int64_t>(path.back().n_common) == keys.size(),
+      "a state whose pages are not in the prefix tree");
+  add_state(*path.back().node, keys.size() - n_before, std::move(state));
+}
+
+bool PrefixTree::evict_state() {
+  for (const auto& [last_used, node] : with_states_) {
+    const size_t n_before = node->states.size();
+    std::erase_if(node->states, [](const auto& state) { return !state.second.is_shared(); });
+    if (node->states.size() == n_before) continue;
+    if (node->states.empty()) with_states_.erase({last_used, node});
+    return true;
+  }
+  return false;
 }
 
 bool PrefixTree::evict_one() {
@@ -136,20 +192,24 @@ void PrefixTree::erase(Node& node) {
   PENSTOCK_CHECK(node.children.empty(), "only leaves leave the prefix tree");
   Node& parent = *node.parent;
   leaves_.erase({node.last_used, &node});
+  with_states_.erase({node.last_used, &node});
   pool_->set_cached(node.page->id(), false);
   parent.children.erase(parent.children.find(*node.keys));
   --n_pages_;
   if (parent.page && parent.children.empty()) leaves_.emplace(parent.last_used, &parent);
 }
 
+void PrefixTree::add_state(Node& node, int64_t n_positions, StateRef state) {
+  node.states.emplace(n_positions, std::move(state));
+  with_states_.emplace(node.last_used, &node);
+}
+
 void PrefixTree::touch(Node& node) {
-  if (!node.children.empty()) {
-    node.last_used = clock_;
-    return;
-  }
-  leaves_.erase({node.last_used, &node});
+  const bool is_leaf = leaves_.erase({node.last_used, &node}) > 0;
+  const bool has_states = with_states_.erase({node.last_used, &node}) > 0;
   node.last_used = clock_;
-  leaves_.emplace(node.last_used, &node);
+  if (is_leaf) leaves_.emplace(clock_, &node);
+  if (has_states) with_states_.emplace(clock_, &node);
 }
 
 }  // namespace penstock

@@ -28,6 +28,7 @@ struct PrefixMatch {
   std::vector<PageRef> pages = {};      // full pages, as they are
   std::optional<PageRef> partial = {};  // its first positions fit too: to be copied before use
   int64_t n_positions = 0;              // in all
+  std::optional<StateRef> state = {};   // after n_positions; match_with_state only
 };
 
 // One thread: the engine's. The pool outlives it.
@@ -40,9 +41,19 @@ class PrefixTree {
 
   PrefixMatch match(std::string_view scope, const PrefixKeys& keys);
 
+  // The longest beginning after which the state is known: for families whose recurrent blocks
+  // cannot go on from pages alone.
+  PrefixMatch match_with_state(std::string_view scope, const PrefixKeys& keys);
+
   // Remembers the pages that hold `keys`, in order; none of them is written any more. Where the
   // tree has a page for the same positions already, that one takes the place of the caller's.
   void insert(std::string_view scope, const PrefixKeys& keys, std::vector<PageRef>& pages);
+
+  // Remembers a recurrent state as it is after all of `keys`, whose pages were inserted before and
+  // are still there. Of two states of one place the first stays.
+  void insert_state(std::string_view scope, const PrefixKeys& keys, StateRef state);
+  // Gives up the least recently used states that nobody holds. False: there are none.
+  bool evict_state();
 
   // Gives up the least recently used page that nobody holds. False: there is none.
   bool evict_one();
@@ -59,6 +70,7 @@ class PrefixTree {
     std::optional<PageRef> page = {};
     // In order of their keys, so that those that begin most alike are neighbours.
     std::map<Keys, std::unique_ptr<Node>> children = {};
+    std::map<int64_t, StateRef> states = {};  // by the number of the page's positions before them
     uint64_t last_used = 0;
   };
   struct Closest {
@@ -67,15 +79,20 @@ class PrefixTree {
   };
   // Of a node's children, the one with the longest common beginning.
   static Closest closest_child(const Node& node, const Keys& keys);
+  // The nodes of the longest beginning, a page each; only the last may be a part of its page.
+  std::vector<Closest> walk(std::string_view scope, const PrefixKeys& keys);
 
   Node& root(std::string_view scope);
   Node& add_child(Node& parent, Keys keys, PageRef page);
   void erase(Node& node);
+  void add_state(Node& node, int64_t n_positions, StateRef state);
   void touch(Node& node);
 
   PagePool* pool_;
   std::map<std::string, std::unique_ptr<Node>, std::less<>> roots_;
-  std::set<std::pair<uint64_t, Node*>> leaves_;  // by last use
+  using ByLastUse = std::set<std::pair<uint64_t, Node*>>;
+  ByLastUse leaves_;
+  ByLastUse with_states_;
   uint64_t clock_ = 0;
   int64_t n_pages_ = 0;
 };

@@ -26,6 +26,9 @@ struct GenerationRequest {
   // Requests of one scope take each other's KV pages where their prompts begin alike.
   std::string prefix_scope = {};
   bool use_prefix_cache = true;  // false: takes none, leaves none
+  // Positions of the prompt, in order, from which other requests are likely to go on: where a
+  // recurrent family's state is kept.
+  std::vector<int64_t> snapshot_at = {};
 };
 
 enum class EndReason : uint8_t {

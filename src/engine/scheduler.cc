@@ -13,6 +13,21 @@ bool can_grow(const Sequence& sequence, int64_t n_pages) {
   return pages_for(sequence.max_positions) > n_pages;
 }
 
+// Where a slice that begins at n_computed must end, so that a snapshot can be taken there.
+int64_t next_boundary(const Sequence& sequence) {
+  const auto next = std::ranges::upper_bound(sequence.snapshot_at, sequence.n_computed);
+  return next == sequence.snapshot_at.end() ? sequence.size() : std::min(*next, sequence.size());
+}
+
+// The page that a part is copied from may itself have to go. A state is good for its place only.
+PrefixMatch without_partial(PrefixMatch match) {
+  if (!match.partial) return match;
+  if (match.state) return {};
+  match.partial.reset();
+  match.n_positions = static_cast<int64_t>(match.pages.size()) * kPageTokens;
+  return match;
+}
+
 int64_t n_held(const Sequence& sequence) { return static_cast<int64_t>(sequence.pages.size()); }
 
 bool may_share(const Sequence& a, const Sequence& b) {
@@ -32,7 +47,7 @@ int64_t common_pages(const PrefixKeys& a, const PrefixKeys& b) {
 int64_t pages_for(int64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
 void Scheduler::add(Sequence* sequence) {
-  PENSTOCK_CHECK(pages_for(sequence->max_positions) <= pool_.n_pages(), "can never fit");
+  PENSTOCK_CHECK(pages_for(sequence->max_positions) <= pool_.n_all(), "can never fit");
   PENSTOCK_CHECK(sequence->size() > 0 && sequence->size() <= sequence->max_positions,
                  "longer than it said");
   sequences_.push_back(sequence);
@@ -43,8 +58,7 @@ void Scheduler::remove(Sequence* sequence) {
   PENSTOCK_CHECK(found != sequences_.end(), "not scheduled");
   if (static_cast<size_t>(found - sequences_.begin()) < n_running_) --n_running_;
   sequences_.erase(found);
-  remember(*sequence, sequence->n_computed);
-  sequence->pages.clear();
+  release(*sequence);
 }
 
 StepPlan Scheduler::plan() {
@@ -55,7 +69,8 @@ StepPlan Scheduler::plan() {
   return plan;
 }
 
-void Scheduler::computed(std::span<const PlannedSlice> slices, double seconds) {
+std::vector<StateCopy> Scheduler::computed(std::span<const PlannedSlice> slices, double seconds) {
+  std::vector<StateCopy> snapshots;
   int64_t n_decodes = 0;
   int64_t n_prefill = 0;
   for (const PlannedSlice& slice : slices) {
@@ -68,10 +83,16 @@ void Scheduler::computed(std::span<const PlannedSlice> slices, double seconds) {
     sequence.n_computed = slice.end;
     const int64_t n_in_full_pages = slice.end / kPageTokens * kPageTokens;
     if (n_in_full_pages > slice.begin) remember(sequence, n_in_full_pages);
+    if (const auto snapshot = take_snapshot(sequence)) snapshots.push_back(*snapshot);
   }
   counts_.n_decode_tokens += n_decodes;
   counts_.n_prefill_tokens += n_prefill;
   budget_.record(n_decodes, n_prefill, seconds);
+  return snapshots;
+}
+
+void Scheduler::failed(std::span<const PlannedSlice> slices) {
+  for (const PlannedSlice& slice : slices) slice.sequence->state.reset();
 }
 
 void Scheduler::plan_decodes(StepPlan& plan) {
@@ -92,32 +113,53 @@ void Scheduler::plan_prefill(StepPlan& plan) {
     Sequence& sequence = *sequences_[i];
     // One whose prompt the cache has, but for its last token, looks like a decode already.
     if (!is_new && sequence.is_decoding()) continue;
-    const int64_t n_tokens = std::min(budget, sequence.n_left());
-    plan.slices.push_back({&sequence, sequence.n_computed, sequence.n_computed + n_tokens});
-    budget -= n_tokens;
+    const int64_t most = is_recurrent() ? next_boundary(sequence) : sequence.size();
+    const int64_t end = std::min(sequence.n_computed + budget, most);
+    plan.slices.push_back({&sequence, sequence.n_computed, end});
+    budget -= end - sequence.n_computed;
   }
 }
 
 bool Scheduler::admit_next(StepPlan& plan) {
   if (n_running_ == sequences_.size() || n_running() >= options_.max_running) return false;
   Sequence& next = *sequences_[n_running_];
-  PrefixMatch match;
-  if (next.use_prefix_cache) {
-    // The last token is always computed: its logits choose what comes next.
-    match = tree_.match(next.prefix_scope, next.keys(next.size() - 1));
-    if (is_being_computed(next, match.n_positions)) return false;
+  PrefixMatch match = find_match(next);
+  if (is_recurrent()) {
+    auto state = take_state();
+    if (!state) {
+      match = {};  // it may hold the last one
+      state = take_state();
+    }
+    if (!state) return false;
+    next.state = std::move(state);
+  } else if (next.use_prefix_cache && is_being_computed(next, match.n_positions)) {
+    return false;
   }
+  if (!fits(next, match)) match = without_partial(std::move(match));
+  if (!fits(next, match)) {
+    next.state.reset();
+    return false;
+  }
+  take_match(next, std::move(match), plan);
+  ++n_running_;
+  return true;
+}
+
+PrefixMatch Scheduler::find_match(const Sequence& sequence) {
+  if (!sequence.use_prefix_cache) return {};
+  // The last token is always computed: its logits choose what comes next.
+  const PrefixKeys wanted = sequence.keys(sequence.size() - 1);
+  return is_recurrent() ? tree_.match_with_state(sequence.prefix_scope, wanted)
+                        : tree_.match(sequence.prefix_scope, wanted);
+}
+
+bool Scheduler::fits(const Sequence& next, const PrefixMatch& match) const {
   const int64_t n_needed = pages_for(next.size());
   int64_t n_spare = n_spare_pages();
   // Alone, it may have everything: that is what "can ever fit" means.
   if (n_running_ > 0) n_spare += can_grow(next, n_needed) ? 1 : 0;
-  const int64_t n_to_take = n_needed - static_cast<int64_t>(match.pages.size());
-  // The page that a part is copied from may itself have to go: it then counts for nothing.
-  if (n_to_take + n_spare > pool_.n_free() + pool_.n_idle()) match.partial.reset();
-  if (n_to_take + n_spare > pool_.n_free() + pool_.n_idle()) return false;
-  take_match(next, std::move(match), plan);
-  ++n_running_;
-  return true;
+  return n_needed - static_cast<int64_t>(match.pages.size()) + n_spare <=
+         pool_.n_free() + pool_.n_idle();
 }
 
 bool Scheduler::is_being_computed(const Sequence& next, int64_t n_matched) const {
@@ -140,14 +182,15 @@ int64_t Scheduler::n_spare_pages() const {
 }
 
 void Scheduler::take_match(Sequence& sequence, PrefixMatch match, StepPlan& plan) {
-  const int64_t n_full = static_cast<int64_t>(match.pages.size());
+  const size_t n_full = match.pages.size();
   sequence.pages = std::move(match.pages);
-  sequence.n_computed = match.partial ? match.n_positions : n_full * kPageTokens;
+  sequence.n_computed = match.n_positions;
   PENSTOCK_CHECK(cover(sequence, sequence.size()), "the pages were counted");
   if (match.partial) {
-    const PageId copy = sequence.pages[static_cast<size_t>(n_full)].id();
+    const PageId copy = sequence.pages[n_full].id();
     plan.copies.push_back({*std::move(match.partial), copy});
   }
+  if (sequence.state) plan.states.push_back({std::move(match.state), sequence.state->id()});
   if (sequence.was_admitted) return;
   sequence.was_admitted = true;
   sequence.n_prompt_cached = sequence.n_computed;
@@ -165,15 +208,42 @@ bool Scheduler::cover(Sequence& sequence, int64_t n_tokens) {
   return true;
 }
 
+std::optional<StateRef> Scheduler::take_state() {
+  auto state = states_.take();
+  if (!state && tree_.evict_state()) state = states_.take();
+  return state;
+}
+
 void Scheduler::remember(Sequence& sequence, int64_t n_tokens) {
   if (!sequence.use_prefix_cache || n_tokens == 0) return;
   tree_.insert(sequence.prefix_scope, sequence.keys(n_tokens), sequence.pages);
 }
 
+std::optional<StateCopy> Scheduler::take_snapshot(Sequence& sequence) {
+  if (!sequence.state || !sequence.use_prefix_cache) return std::nullopt;
+  if (!std::ranges::binary_search(sequence.snapshot_at, sequence.n_computed)) return std::nullopt;
+  auto snapshot = take_state();
+  if (!snapshot) return std::nullopt;  // every state is at work: others will compute it again
+  const StateCopy copy{.from = sequence.state->id(), .to = snapshot->id()};
+  remember(sequence, sequence.n_computed);
+  tree_.insert_state(sequence.prefix_scope, sequence.keys(sequence.n_computed),
+                     *std::move(snapshot));
+  return copy;
+}
+
+void Scheduler::release(Sequence& sequence) {
+  remember(sequence, sequence.n_computed);
+  if (sequence.state && sequence.use_prefix_cache && sequence.n_computed > 0) {
+    tree_.insert_state(sequence.prefix_scope, sequence.keys(sequence.n_computed),
+                       *std::exchange(sequence.state, std::nullopt));
+  }
+  sequence.state.reset();
+  sequence.pages.clear();
+}
+
 void Scheduler::preempt_youngest() {
   Sequence& youngest = *sequences_[--n_running_];
-  remember(youngest, youngest.n_computed);
-  youngest.pages.clear();
+  release(youngest);
   youngest.n_computed = 0;
   ++counts_.n_preempted;
 }

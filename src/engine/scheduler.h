@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,8 +36,20 @@ struct PlannedCopy {
   PageId to;
 };
 
+// A sequence's recurrent state before its first step: a copy of another, or that of no tokens.
+struct PlannedState {
+  std::optional<StateRef> from;
+  StateId to;
+};
+
+struct StateCopy {
+  StateId from;
+  StateId to;
+};
+
 struct StepPlan {
   std::vector<PlannedCopy> copies = {};
+  std::vector<PlannedState> states = {};
   std::vector<PlannedSlice> slices = {};  // all decodes, then prefill
 };
 
@@ -53,11 +66,18 @@ struct SchedulerCounts {
 // counts as free. When a running one needs a page and there is none, the youngest gives all of its
 // pages back and waits, to be computed again; so the oldest always runs on. A sequence that begins
 // like one whose prompt is being computed waits for those pages instead of computing them too.
+// Of recurrent families each running sequence also holds a state; at its snapshot_at, and when it
+// ends, the cache keeps what the state was, and only from there can others go on.
 // One thread: the engine's.
 class Scheduler {
  public:
-  Scheduler(SchedulerOptions options, int64_t n_pages)
-      : options_(options), pool_(n_pages), tree_(pool_), budget_(options.prefill) {}
+  // n_states: 0 for families without recurrent blocks.
+  Scheduler(SchedulerOptions options, int64_t n_pages, int64_t n_states = 0)
+      : options_(options),
+        pool_(n_pages),
+        states_(n_states),
+        tree_(pool_),
+        budget_(options.prefill) {}
 
   // The sequence stays the caller's, where it is, until remove().
   void add(Sequence* sequence);
@@ -67,8 +87,11 @@ class Scheduler {
   // All running decodes, then at most one budget of prefill. Without slices only when there are no
   // sequences.
   StepPlan plan();
-  // The slices of the last plan are in the pages; how long that took.
-  void computed(std::span<const PlannedSlice> slices, double seconds);
+  // The slices of the last plan are in the pages; how long that took. Returns the states to be
+  // copied before the next step: the cache's snapshots.
+  std::vector<StateCopy> computed(std::span<const PlannedSlice> slices, double seconds);
+  // The slices of the last plan were not computed: what their states are is not known.
+  static void failed(std::span<const PlannedSlice> slices);
 
   // Gives up every page that only the cache holds; how many.
   int64_t drop_cache() { return tree_.evict_all(); }
@@ -82,6 +105,9 @@ class Scheduler {
   void plan_decodes(StepPlan& plan);
   void plan_prefill(StepPlan& plan);
   bool admit_next(StepPlan& plan);
+  PrefixMatch find_match(const Sequence& sequence);
+  // Whether there are pages for `next` beside what `match` has, and to spare.
+  bool fits(const Sequence& next, const PrefixMatch& match) const;
   // Whether a running sequence is computing pages that `next` could share, beyond the first
   // n_matched positions.
   bool is_being_computed(const Sequence& next, int64_t n_matched) const;
@@ -89,11 +115,18 @@ class Scheduler {
   void take_match(Sequence& sequence, PrefixMatch match, StepPlan& plan);
   // Takes pages, evicting where none is free, until they cover n_tokens; false when there is none.
   bool cover(Sequence& sequence, int64_t n_tokens);
+  bool is_recurrent() const { return states_.n_all() > 0; }
+  std::optional<StateRef> take_state();
+  // Leaves the first n_tokens to the cache.
   void remember(Sequence& sequence, int64_t n_tokens);
+  std::optional<StateCopy> take_snapshot(Sequence& sequence);
+  // Leaves all that is computed to the cache, and gives up pages and state.
+  void release(Sequence& sequence);
   void preempt_youngest();
 
   SchedulerOptions options_;
   PagePool pool_;
+  StatePool states_;
   PrefixTree tree_;
   PrefillBudget budget_;
   SchedulerCounts counts_;

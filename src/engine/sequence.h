@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct Sequence {
 
   int64_t n_computed = 0;  // [0, n_computed) is in the pages
   std::vector<PageRef> pages = {};
+  std::optional<StateRef> state = {};  // after n_computed; of recurrent families
+  // Where others are likely to go on from, in order: the ends of system prompt and turns.
+  std::vector<int64_t> snapshot_at = {};
   int64_t n_prompt_cached = 0;  // of the prompt, found in the cache when it was first admitted
   bool was_admitted = false;
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "checkpoint/model_spec.h"
 #include "memory/kv_store.h"
+#include "memory/page_pool.h"
 
 namespace penstock {
 
@@ -20,6 +22,7 @@ struct SequenceSlice {
   std::span<const int32_t> tokens = {};
   int64_t position = 0;
   std::span<const PageId> pages = {};  // cover [0, position + tokens.size())
+  std::optional<StateId> state = {};   // of recurrent families: what [0, position) left behind
   int64_t planned_length = 0;  // the request's longest possible length: fixes dynamic rope tables
   LogitRows logits = LogitRows::kLast;
 };
@@ -39,6 +42,13 @@ class LanguageModel {
 
   // Copies what one page holds, in every layer: copy on write of a shared page.
   virtual void copy_page(PageId from, PageId to) = 0;
+
+  // Recurrent families keep a state of fixed size per sequence, which a step reads and leaves as it
+  // is after the slice's tokens (after an error: undefined). This many fit; 0: the family has none.
+  virtual int64_t n_states() const { return 0; }
+  // Makes it the state of no tokens.
+  virtual void clear_state(StateId /*state*/) {}
+  virtual void copy_state(StateId /*from*/, StateId /*to*/) {}
 };
 
 }  // namespace penstock
