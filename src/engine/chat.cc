@@ -37,7 +37,14 @@ std::chrono::local_seconds local_now() {
 }
 
 ChatFormatter::ChatFormatter(TextSetup text)
-    : text_(std::move(text)), control_text_(*text_.tokenizer, text_.template_source) {}
+    : text_(std::move(text)),
+      control_text_(*text_.tokenizer, text_.template_source),
+      answer_format_(choose_answer_format({}, text_.template_source, *text_.tokenizer).value()) {}
+
+ChatFormatter::ChatFormatter(TextSetup text, AnswerFormat answer_format)
+    : text_(std::move(text)),
+      control_text_(*text_.tokenizer, text_.template_source),
+      answer_format_(answer_format) {}
 
 Result<std::vector<int32_t>> ChatFormatter::format(const Conversation& conversation,
                                                    std::chrono::local_seconds now) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/answer/answer_format.h"
 #include "engine/control_text.h"
 #include "engine/conversation.h"
 #include "engine/text_setup.h"
@@ -20,9 +21,13 @@ std::chrono::local_seconds local_now();
 // Immutable, thread-safe.
 class ChatFormatter {
  public:
+  // With the answer format that the checkpoint's own texts show.
   explicit ChatFormatter(TextSetup text);
+  ChatFormatter(TextSetup text, AnswerFormat answer_format);
 
   const Tokenizer& tokenizer() const { return *text_.tokenizer; }
+  // How the model writes calls and thoughts.
+  const AnswerFormat& answer_format() const { return answer_format_; }
 
   // The prompt's ids, up to where the assistant's answer begins. `conversation` must be normalized.
   // Errors: kUnsupported without a chat template; kInvalidArgument with what the template raises,
@@ -35,6 +40,7 @@ class ChatFormatter {
 
   TextSetup text_;
   ControlText control_text_;
+  AnswerFormat answer_format_;
 };
 
 }  // namespace penstock

@@ -1,12 +1,15 @@
 // From a request's events to what its reader sees: text in whole characters, cut before a stop
-// string, then the reason it ended and what it cost. Runs in the reader's thread.
+// string, the tokens it came from, then the reason it ended and what it cost. Runs in the reader's
+// thread.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/request.h"
@@ -33,10 +36,12 @@ struct OutputEnd {
 
 struct OutputUpdate {
   std::string text = {};  // may be shown now; may be empty
+  // Of a request for log probabilities: those whose text has now been shown, and those without.
+  std::vector<TokenEvent> tokens = {};
   std::optional<Result<OutputEnd>> end = {};
 };
 
-// Thread-compatible. Special tokens have no text.
+// Thread-compatible. Special tokens have no text, but for the request's `shown_special`.
 class OutputStream {
  public:
   // kInvalidArgument for stop strings that are none.
@@ -55,11 +60,22 @@ class OutputStream {
   struct Text;
   OutputStream(std::unique_ptr<Text> text, int64_t n_prompt);
 
-  OutputUpdate push_token(int32_t id);
+  OutputUpdate push_token(const TokenEvent& token);
   OutputUpdate push_end(const RequestEnd& end);
+  void take_shown_tokens(OutputUpdate& update);
+
+  // A token, and where in the answer's text the text is that came with it.
+  struct PendingToken {
+    TokenEvent token;
+    size_t text_begin = 0;  // bytes
+    size_t text_end = 0;
+  };
 
   std::unique_ptr<Text> text_;
   Usage usage_ = {};
+  std::deque<PendingToken> pending_;  // with log probabilities, not shown yet
+  size_t n_text_ = 0;                 // bytes, in all
+  size_t n_shown_ = 0;                // of them
 };
 
 }  // namespace penstock

@@ -80,6 +80,58 @@ TEST(OutputStream, SpecialTokensHaveNoText) {
   EXPECT_EQ(read({'a', kImStart, kThink, 'b'}, kEos).text, "a<think>b");
 }
 
+TEST(OutputStream, MarksOfACallAreShownThoughTheyAreSpecial) {
+  const TextSetup text = fake_text();
+  auto output =
+      OutputStream::create(*text.tokenizer, {.prompt = {1}, .shown_special = {kImStart}}).value();
+  EXPECT_EQ(output.push(TokenEvent{kImStart}).text, "<|im_start|>");
+  EXPECT_EQ(output.push(TokenEvent{kImEnd}).text, "");
+}
+
+// The tokens that each update shows, as their ids; "/" between updates.
+std::string shown_tokens(const std::vector<int32_t>& ids, const RequestEnd& last,
+                         std::vector<std::string> stop = {}) {
+  const TextSetup text = fake_text();
+  auto output =
+      OutputStream::create(*text.tokenizer, {.prompt = {1}, .stop = std::move(stop)}).value();
+  std::string shown;
+  const auto take = [&](const Event& event) {
+    const OutputUpdate update = output.push(event);
+    for (const TokenEvent& token : update.tokens) {
+      EXPECT_EQ(token.logprob, -0.5F);
+      shown += text.tokenizer->token_bytes(token.id);
+    }
+    shown += '/';
+    return update.end.has_value();
+  };
+  for (const int32_t id : ids) {
+    if (take(TokenEvent{.id = id, .logprob = -0.5F})) return shown;
+  }
+  take(last);
+  return shown;
+}
+
+// BC-55
+TEST(OutputStream, Bc55_TokensComeWithTheirText) {
+  EXPECT_EQ(shown_tokens(bytes_of("ab"), kEos), "a/b//");
+  // Bytes of a character count with what it begins: each token is there, in order.
+  EXPECT_EQ(shown_tokens(bytes_of("\xF0\x9F\x98\x80."), kFull), "\xF0/\x9F/\x98/\x80/.//");
+  // What could be a stop string is held back with its tokens, and dropped with them.
+  EXPECT_EQ(shown_tokens(bytes_of("xstop"), kEos, {"stop"}), "x/////");
+  EXPECT_EQ(shown_tokens(bytes_of("xsta"), kEos, {"stop"}), "x///sta//");
+  EXPECT_EQ(shown_tokens(bytes_of("xst"), kFull, {"stop"}), "x///st/");
+}
+
+TEST(OutputStream, Bc55_ATokenThatAStopStringCutsIsShown) {
+  EXPECT_EQ(shown_tokens({'a', kThink, 'b'}, kEos, {"ink"}), "a/<think>/");
+}
+
+TEST(OutputStream, WithoutLogProbabilitiesThereAreNoTokens) {
+  const TextSetup text = fake_text();
+  auto output = OutputStream::create(*text.tokenizer, {.prompt = {1}}).value();
+  EXPECT_TRUE(output.push(TokenEvent{'a'}).tokens.empty());
+}
+
 TEST(OutputStream, AnErrorIsTheEnd) {
   const TextSetup text = fake_text();
   auto output = OutputStream::create(*text.tokenizer, {.prompt = {1}}).value();

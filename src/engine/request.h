@@ -19,7 +19,9 @@ struct GenerationRequest {
   SamplingOptions sampling = {};
   // Of the answer; clamped to what the context leaves free.
   int64_t max_tokens = std::numeric_limits<int64_t>::max();
-  std::vector<std::string> stop = {};     // matched by the reader's OutputStream, not the engine
+  std::vector<std::string> stop = {};  // matched by the reader's OutputStream, not the engine
+  // Special tokens that OutputStream gives their text all the same.
+  std::vector<int32_t> shown_special = {};
   std::vector<int32_t> stop_ids = {};     // end the answer, as the model's own eos ids do
   bool ignore_eos = false;                // the model's eos ids are ordinary tokens
   std::vector<ContentSpan> content = {};  // what of the prompt is no text

@@ -158,6 +158,14 @@ class RulesReader {
   Stage stage_ = Stage::kTokens;
 };
 
+std::string apply_edits(const DecodeRules& rules, std::string_view token, bool is_first) {
+  std::string edited(token);
+  for (const DecodeRules::Edit& edit : rules.edits) {
+    edited = std::visit(ApplyEdit{edited, is_first}, edit);
+  }
+  return edited;
+}
+
 // The byte that a token like <0xE2> stands for.
 std::optional<char> fallback_byte(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
@@ -181,12 +189,15 @@ Result<DecodeRules> DecodeRules::from_json(const nlohmann::json* value) {
   return reader.take();
 }
 
-void TextAssembler::push(std::string_view token, std::string& out) {
-  std::string edited;
-  for (const DecodeRules::Edit& edit : rules_->edits) {
-    edited = std::visit(ApplyEdit{token, is_first_}, edit);
-    token = edited;
-  }
+std::string DecodeRules::bytes_of(std::string_view token) const {
+  const std::string edited = apply_edits(*this, token, /*is_first=*/false);
+  if (byte_level) return bytes_of_token(edited).value_or(edited);
+  if (const auto byte = byte_fallback ? fallback_byte(edited) : std::nullopt) return {*byte};
+  return edited;
+}
+
+void TextAssembler::push(std::string_view vocabulary_text, std::string& out) {
+  const std::string token = apply_edits(*rules_, vocabulary_text, is_first_);
   if (rules_->byte_level) {
     const auto bytes =
         bytes_of_token(token);  // an added token may be text that is no bytes: then it is itself

@@ -43,6 +43,9 @@ struct DecodeRules {
   // `value` is the "decoder" of a tokenizer.json, nullptr for none (then tokens are words between
   // spaces). Steps that are not supported, or not in this order, are refused by name.
   static Result<DecodeRules> from_json(const nlohmann::json* value);
+
+  // What `token` stands for behind others: part of a character, it may be.
+  std::string bytes_of(std::string_view token) const;
 };
 
 // Puts tokens together. One stream; not thread-safe.

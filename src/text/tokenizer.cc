@@ -169,6 +169,9 @@ std::optional<int32_t> Tokenizer::token_id(std::string_view token) const {
   return parts_->tokens.find(token);
 }
 std::string_view Tokenizer::token_text(int32_t id) const { return parts_->tokens.text(id); }
+std::string Tokenizer::token_bytes(int32_t id) const {
+  return has_token(id) ? parts_->decode_rules.bytes_of(token_text(id)) : std::string();
+}
 bool Tokenizer::is_special(int32_t id) const {
   return has_token(id) && parts_->special[static_cast<size_t>(id)];
 }

@@ -59,6 +59,8 @@ class Tokenizer {
   std::optional<int32_t> token_id(std::string_view token) const;
   // As the vocabulary writes it (a byte-level space is U+0120); empty where there is no such token.
   std::string_view token_text(int32_t id) const;
+  // What it stands for inside a text, which may be part of a character; empty likewise.
+  std::string token_bytes(int32_t id) const;
   bool is_special(int32_t id) const;
   // The views live as long as the tokenizer.
   std::vector<AddedTokenText> added_tokens() const;
