@@ -20,8 +20,8 @@ Error invalid(std::string_view param, std::string message) {
 }  // namespace
 
 ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSink> events)
-    : sampler(request.sampling),
-      stop_ids(std::move(request.stop_ids)),
+    : sampler(std::move(request.sampling), std::move(request.token_mask)),
+      end_ids(std::move(request.stop_ids)),
       ignore_eos(request.ignore_eos),
       max_tokens(request.max_tokens),
       sink(std::move(events)),
@@ -71,11 +71,19 @@ Result<void> EngineCore::check(const GenerationRequest& request) const {
     return std::unexpected(invalid(
         "max_tokens", fmt::format("max_tokens is {}, but must be at least 1", request.max_tokens)));
   }
-  return validate(request.sampling);
+  if (request.sampling.min_tokens > request.max_tokens) {
+    return std::unexpected(
+        invalid("min_tokens", fmt::format("min_tokens is {}, but max_tokens only {}",
+                                          request.sampling.min_tokens, request.max_tokens)));
+  }
+  return validate(request.sampling, vocab_size_);
 }
 
 void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
   Sequence& sequence = request->sequence;
+  if (!request->ignore_eos) {
+    request->end_ids.insert(request->end_ids.end(), eos_ids_.begin(), eos_ids_.end());
+  }
   // The last token of an answer is never computed, so it needs no place.
   request->max_tokens = std::min(request->max_tokens, context_limit_ - sequence.n_prompt + 1);
   sequence.max_positions = sequence.n_prompt + request->max_tokens - 1;
@@ -195,10 +203,11 @@ void EngineCore::sample(std::span<const PlannedSlice> slices) {
 void EngineCore::sample_one(ActiveRequest& request, std::span<float> logits) {
   Sequence& sequence = request.sequence;
   Result<SampledToken> token = request.sampler.sample(
-      logits, {.tokens = sequence.tokens, .n_prompt = static_cast<size_t>(sequence.n_prompt)});
+      logits, {.tokens = sequence.tokens, .n_prompt = static_cast<size_t>(sequence.n_prompt)},
+      request.end_ids);
   if (!token) return end(request, token.error());
   const int32_t id = token->id;
-  if (ends_answer(request, id)) {
+  if (std::ranges::find(request.end_ids, id) != request.end_ids.end()) {
     return end(request, RequestEnd{.reason = EndReason::kStop, .stop_id = id});
   }
   if (!request.sink->push(TokenEvent{id, token->logprob, std::move(token->top)})) {
@@ -208,13 +217,6 @@ void EngineCore::sample_one(ActiveRequest& request, std::span<float> logits) {
     return end(request, RequestEnd{.reason = EndReason::kLength});
   }
   sequence.tokens.push_back(id);
-}
-
-bool EngineCore::ends_answer(const ActiveRequest& request, int32_t token) const {
-  const auto has = [token](const std::vector<int32_t>& ids) {
-    return std::ranges::find(ids, token) != ids.end();
-  };
-  return has(request.stop_ids) || (!request.ignore_eos && has(eos_ids_));
 }
 
 ActiveRequest& EngineCore::owner(const Sequence* sequence) {

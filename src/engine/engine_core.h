@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/request.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "engine/scheduler.h"
 #include "model/language_model.h"
 
@@ -37,7 +37,7 @@ struct ActiveRequest {
 
   Sequence sequence;
   Sampler sampler;
-  std::vector<int32_t> stop_ids;
+  std::vector<int32_t> end_ids;  // the request's stop ids, then the model's eos ids if they count
   bool ignore_eos;
   int64_t max_tokens;
   std::shared_ptr<EventSink> sink;
@@ -84,7 +84,6 @@ class EngineCore {
   Result<void> run_model(std::span<const PlannedSlice> slices);
   void sample(std::span<const PlannedSlice> slices);
   void sample_one(ActiveRequest& request, std::span<float> logits);
-  bool ends_answer(const ActiveRequest& request, int32_t token) const;
   ActiveRequest& owner(const Sequence* sequence);
   // Pushes the last event and forgets the request.
   void end(ActiveRequest& request, Event event);

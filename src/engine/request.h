@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -10,13 +11,16 @@
 
 #include "base/result.h"
 #include "engine/prefix_keys.h"
-#include "engine/sampler.h"
+#include "engine/sampling/logprobs.h"
+#include "engine/sampling/sampling_options.h"
+#include "engine/sampling/token_mask.h"
 
 namespace penstock {
 
 struct GenerationRequest {
   std::vector<int32_t> prompt = {};
   SamplingOptions sampling = {};
+  std::shared_ptr<TokenMask> token_mask = {};  // this request's alone; absent: any token may come
   // Of the answer; clamped to what the context leaves free.
   int64_t max_tokens = std::numeric_limits<int64_t>::max();
   std::vector<std::string> stop = {};  // matched by the reader's OutputStream, not the engine

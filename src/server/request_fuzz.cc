@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampling_options.h"
 #include "server/chat_request.h"
 #include "server/error_response.h"
 

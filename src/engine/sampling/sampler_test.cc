@@ -1,12 +1,10 @@
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <numeric>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -32,48 +30,6 @@ std::vector<float> random_logits(uint32_t seed, size_t n) {
   return logits;
 }
 
-// The probability of each token, by the plain reading of the header's definitions: whole sorts,
-// whole sums, every step on its own. Ids that are cut are absent.
-std::map<int32_t, double> plain_distribution(const SamplingOptions& options,
-                                             const std::vector<float>& logits) {
-  std::vector<std::pair<double, int32_t>> kept;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    kept.emplace_back(std::exp(static_cast<double>(logits[i]) / options.temperature),
-                      static_cast<int32_t>(i));
-  }
-  std::ranges::stable_sort(kept, [](const auto& a, const auto& b) { return a.first > b.first; });
-  const auto normalize = [&] {
-    double total = 0.0;
-    for (const auto& [p, id] : kept) total += p;
-    for (auto& [p, id] : kept) p /= total;
-  };
-  normalize();
-  if (options.top_k > 0 && static_cast<size_t>(options.top_k) < kept.size()) {
-    kept.resize(static_cast<size_t>(options.top_k));
-  }
-  normalize();
-  double held = 0.0;
-  size_t n = 0;
-  while (n < kept.size() && (n == 0 || held < options.top_p)) held += kept[n++].first;
-  kept.resize(n);
-  normalize();
-  const double line = options.min_p * kept.front().first;
-  std::erase_if(kept, [&](const auto& entry) { return entry.first < line; });
-  normalize();
-  std::map<int32_t, double> distribution;
-  for (const auto& [p, id] : kept) distribution[id] = p;
-  return distribution;
-}
-
-std::map<int32_t, int> draw_many(SamplingOptions options, const std::vector<float>& logits, int n) {
-  std::map<int32_t, int> counts;
-  for (int i = 0; i < n; ++i) {
-    options.seed = static_cast<uint64_t>(i);
-    ++counts[sample_once(options, logits).value()];
-  }
-  return counts;
-}
-
 TEST(Sampler, GreedyTakesTheLowestIdAmongTheLargest) {
   const SamplingOptions greedy{.temperature = 0.0};
   EXPECT_EQ(sample_once(greedy, {1.0F, 3.0F, 3.0F, 2.0F}), 1);
@@ -93,54 +49,6 @@ TEST(Sampler, TinyTemperaturesAndExtremeCutsAreGreedy) {
     // Both tokens at 0.2 are as likely as the most likely one.
     EXPECT_NE(sample_once({.min_p = 1.0, .seed = seed}, logits), 0);
     EXPECT_EQ(sample_once({.temperature = 1.1e-5, .seed = seed}, {0.0F, 1.0F}), 1);
-  }
-}
-
-TEST(Sampler, DrawsFollowThePlainDefinition) {
-  const SamplingOptions cases[] = {
-      {},
-      {.temperature = 0.5},
-      {.temperature = 2.0, .top_k = 5},
-      {.top_p = 0.9},
-      {.temperature = 1.5, .top_p = 0.5},
-      {.min_p = 0.1},
-      {.temperature = 1.5, .top_k = 12, .top_p = 0.9, .min_p = 0.05},
-      {.top_k = 1'000'000'000},
-  };
-  constexpr int kDraws = 20'000;
-  const std::vector<float> logits = random_logits(/*seed=*/7, 40);
-  for (const SamplingOptions& options : cases) {
-    const auto expected = plain_distribution(options, logits);
-    const auto counts = draw_many(options, logits, kDraws);
-    for (const auto& [id, n] : counts) EXPECT_TRUE(expected.contains(id)) << "drew a cut id " << id;
-    for (const auto& [id, p] : expected) {
-      const double n = counts.contains(id) ? counts.at(id) : 0;
-      // Five standard deviations of a binomial count, and one for rounding.
-      EXPECT_NEAR(n, p * kDraws, 5.0 * std::sqrt(p * (1.0 - p) * kDraws) + 1.0) << "id " << id;
-    }
-  }
-}
-
-// The set of tokens that survive must be right where ordering works in growing prefixes: from a few
-// of the tokens, where the logits are far apart, to hundreds, where they are close.
-TEST(Sampler, CutsOfALargeVocabularyKeepExactlyThePlainSet) {
-  constexpr int kDraws = 6'000;
-  for (const float spread : {1.0F, 0.05F}) {
-    std::vector<float> logits = random_logits(/*seed=*/11, 700);
-    for (float& logit : logits) logit *= spread;
-    for (const double top_p : {0.1, 0.5}) {
-      const SamplingOptions options{.top_p = top_p};
-      const auto expected = plain_distribution(options, logits);
-      const auto counts = draw_many(options, logits, kDraws);
-      for (const auto& [id, n] : counts)
-        EXPECT_TRUE(expected.contains(id)) << top_p << " id " << id;
-      for (const auto& [id, p] : expected) {
-        if (p > 0.002) {  // missed with probability 0.998^6000 = 6e-6
-          EXPECT_TRUE(counts.contains(id)) << top_p << " id " << id;
-        }
-      }
-      EXPECT_TRUE(spread == 1.0F || top_p < 0.5 || expected.size() > 300) << "no test of many";
-    }
   }
 }
 
@@ -210,6 +118,133 @@ TEST(Sampler, SameSeedSameTokensWhateverCameBefore) {
   EXPECT_GT(distinct.size(), 3U) << "every position drew the same number";
 }
 
+// A window moves over the prompt and the answer, and over more than it holds at once.
+TEST(Sampler, ThePenaltyWindowForgets) {
+  const std::vector<int32_t> tokens = {0, 0, 1, 2, 1, 3, 3, 4};
+  Sampler steady({.temperature = 0.0, .frequency_penalty = 1.0, .penalty_window = 3});
+  const auto penalized = [&](size_t n) {
+    std::vector<float> logits(5, 0.0F);
+    EXPECT_TRUE(steady.sample(logits, {.tokens = std::span(tokens).first(n), .n_prompt = 1}));
+    return logits;
+  };
+  using Logits = std::vector<float>;
+  EXPECT_EQ(penalized(2), (Logits{-1, 0, 0, 0, 0}));  // the first 0 is the prompt's
+  EXPECT_EQ(penalized(3), (Logits{-1, -1, 0, 0, 0}));
+  EXPECT_EQ(penalized(5), (Logits{0, -2, -1, 0, 0}));
+  EXPECT_EQ(penalized(8), (Logits{0, 0, 0, -2, -1}));
+}
+
+TEST(Sampler, BiasedAndBannedTokens) {
+  const std::vector<float> logits = {1.0F, 3.0F, 2.0F};
+  EXPECT_EQ(sample_once({.temperature = 0.0, .logit_bias = {{0, 2.5}}}, logits), 0);
+  EXPECT_EQ(sample_once({.temperature = 0.0, .logit_bias = {{1, -100.0}}}, logits), 2);
+  EXPECT_EQ(sample_once({.temperature = 0.0, .banned_ids = {1}}, logits), 2);
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(sample_once({.temperature = 2.0, .seed = seed, .banned_ids = {1, 2}}, logits), 0);
+  }
+}
+
+TEST(Sampler, TheAnswerBeginsWithTheForcedIds) {
+  Sampler sampler({.temperature = 0.0, .forced_ids = {2, 0}, .n_top_logprobs = 1});
+  std::vector<int32_t> tokens = {1, 1};
+  for (int i = 0; i < 3; ++i) {
+    std::vector<float> logits = {1.0F, 3.0F, -kInf};
+    const SampledToken token = sampler.sample(logits, {.tokens = tokens, .n_prompt = 2}).value();
+    EXPECT_EQ(token.top.front().id, 1);
+    EXPECT_TRUE(i != 0 || token.logprob == kLeastLogprob);
+    tokens.push_back(token.id);
+  }
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1, 1, 2, 0, 1}));
+}
+
+TEST(Sampler, NoEndBeforeMinTokens) {
+  Sampler sampler({.temperature = 0.0, .min_tokens = 2});
+  const std::vector<int32_t> end_ids = {1, 2, 1000};  // one is beyond the vocabulary
+  const std::vector<int32_t> tokens = {0, 0, 0};
+  for (size_t n = 1; n <= 3; ++n) {
+    std::vector<float> logits = {1.0F, 3.0F, 2.0F};
+    const TokenHistory history{.tokens = std::span(tokens).first(n), .n_prompt = 1};
+    EXPECT_EQ(sampler.sample(logits, history, end_ids).value().id, n <= 2 ? 0 : 1) << n;
+  }
+}
+
+// Allows the multiples of `step_` between those above the last token and `end_`.
+class EveryNth : public TokenMask {
+ public:
+  EveryNth(int32_t step, int32_t end, size_t n_words) : step_(step), end_(end), words_(n_words) {}
+  Result<std::span<const uint64_t>> allowed() override {
+    if (fails_) return fail(ErrorKind::kUnsupported, "no rule for this");
+    std::ranges::fill(words_, 0);
+    for (int32_t id = last_ + step_; id < end_; id += step_) {
+      words_[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+    }
+    return words_;
+  }
+  Result<void> accept(int32_t id) override {
+    last_ = id;
+    return {};
+  }
+  void break_down() { fails_ = true; }
+
+ private:
+  int32_t step_;
+  int32_t end_;
+  int32_t last_ = 0;
+  bool fails_ = false;
+  std::vector<uint64_t> words_;
+};
+
+TEST(Sampler, OnlyWhatTheMaskAllowsComes) {
+  for (const SamplingOptions& options :
+       {SamplingOptions{.temperature = 0.0}, SamplingOptions{}, SamplingOptions{.top_k = 5},
+        SamplingOptions{.top_p = 0.9}, SamplingOptions{.typical_p = 0.5},
+        SamplingOptions{.logit_bias = {{1, 100.0}}}}) {
+    const auto mask = std::make_shared<EveryNth>(/*step=*/7, /*end=*/128, /*n_words=*/2);
+    Sampler sampler(options, mask);
+    int32_t last = 0;
+    for (uint32_t i = 0; last < 126; ++i) {
+      std::vector<float> logits = random_logits(i, 300);
+      logits[299] = 50.0F;  // the mask has no word for it
+      const int32_t id = sampler.sample(logits, {}).value().id;
+      ASSERT_GT(id, last);
+      ASSERT_EQ(id % 7, 0);
+      last = id;
+    }
+    std::vector<float> logits = random_logits(0, 300);
+    const auto over = sampler.sample(logits, {});
+    ASSERT_FALSE(over) << "nothing is allowed any more";
+    EXPECT_EQ(over.error().kind, ErrorKind::kInvalidArgument);
+    mask->break_down();
+    const auto broken = sampler.sample(logits, {});
+    ASSERT_FALSE(broken);
+    EXPECT_EQ(broken.error().message, "no rule for this");
+  }
+}
+
+TEST(Sampler, AMaskAcceptsForcedTokensOrEndsTheRequest) {
+  std::vector<float> logits = random_logits(1, 100);
+  Sampler good({.forced_ids = {14}}, std::make_shared<EveryNth>(7, 100, 2));
+  EXPECT_EQ(good.sample(logits, {}).value().id, 14);
+  Sampler bad({.forced_ids = {15}}, std::make_shared<EveryNth>(7, 100, 2));
+  const auto refused = bad.sample(logits, {});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("id 15"), std::string::npos);
+}
+
+TEST(Sampler, NothingButBannedTokensIsAnError) {
+  for (const double temperature : {0.0, 1.0}) {
+    const auto banned =
+        sample_once({.temperature = temperature, .banned_ids = {0, 1}}, {1.0F, 2.0F, -kInf});
+    ASSERT_FALSE(banned);
+    EXPECT_EQ(banned.error().kind, ErrorKind::kInvalidArgument);
+    EXPECT_NE(banned.error().message.find("banned"), std::string::npos);
+  }
+  // A fault of the model's is no fault of the bans'.
+  const auto broken = sample_once({.banned_ids = {0}}, {1.0F, kNan, 2.0F});
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().kind, ErrorKind::kInternal);
+}
+
 // BC-63c
 TEST(Sampler, BrokenLogitsAreAnErrorThatNamesTheToken) {
   for (const double temperature : {0.0, 1.0}) {
@@ -240,16 +275,37 @@ TEST(Sampler, AnOptionOutOfRangeIsNamed) {
       {{.repetition_penalty = 0.0}, "repetition_penalty"},
       {{.presence_penalty = 2.5}, "presence_penalty"},
       {{.frequency_penalty = -2.5}, "frequency_penalty"},
+      {{.frequency_penalty = nan}, "frequency_penalty"},
+      {{.typical_p = 1.1}, "typical_p"},
+      {{.typical_p = nan}, "typical_p"},
+      {{.penalty_window = -1}, "penalty_window"},
+      {{.logit_bias = {{5, 100.5}}}, "logit_bias"},
+      {{.logit_bias = {{5, nan}}}, "logit_bias"},
+      {{.logit_bias = {{-1, 1.0}}}, "logit_bias"},
+      {{.logit_bias = {{300, 1.0}}}, "logit_bias"},
+      {{.banned_ids = {0, 300}}, "banned_token_ids"},
+      {{.banned_ids = {-1}}, "banned_token_ids"},
+      {{.forced_ids = {300}}, "forced_token_ids"},
+      {{.banned_ids = {7}, .forced_ids = {1, 7}}, "forced_token_ids"},
+      {{.min_tokens = -1}, "min_tokens"},
       {{.n_top_logprobs = -1}, "top_logprobs"},
       {{.n_top_logprobs = 21}, "top_logprobs"},
   };
   for (const auto& [options, name] : wrong) {
-    const auto valid = validate(options);
+    const auto valid = validate(options, /*vocab_size=*/300);
     ASSERT_FALSE(valid) << name;
     EXPECT_EQ(valid.error().param, name);
     EXPECT_EQ(valid.error().kind, ErrorKind::kInvalidArgument);
   }
   EXPECT_TRUE(validate({}));
+  EXPECT_TRUE(validate({.logit_bias = {{300, 1.0}}}));  // an unknown vocabulary
+  EXPECT_TRUE(validate({.typical_p = 0.0,
+                        .penalty_window = 1'000'000'000,
+                        .logit_bias = {{0, -100.0}, {299, 100.0}},
+                        .banned_ids = {0, 299},
+                        .forced_ids = {1, 298},
+                        .n_top_logprobs = 20},
+                       300));
   EXPECT_TRUE(validate({.temperature = 2.0, .top_k = 1'000'000'000, .top_p = 0.0, .min_p = 1.0}));
 }
 

@@ -1,4 +1,4 @@
-#include "engine/logprobs.h"
+#include "engine/sampling/logprobs.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 namespace penstock {
 namespace {
@@ -23,7 +23,7 @@ void expect_near(const TokenLogprob& found, int32_t id, double p) {
 }
 
 TEST(Logprobs, AreTheLogarithmsOfTheProbabilitiesMostLikelyFirst) {
-  const SampledToken token = with_logprobs(kEighths, /*id=*/3, /*n_top=*/3);
+  const SampledToken token = with_logprobs(Isa::kScalar, kEighths, /*id=*/3, /*n_top=*/3).value();
   expect_near({token.id, token.logprob.value()}, 3, 0.125);
   ASSERT_EQ(token.top.size(), 3U);
   expect_near(token.top[0], 1, 0.5);
@@ -33,7 +33,7 @@ TEST(Logprobs, AreTheLogarithmsOfTheProbabilitiesMostLikelyFirst) {
 
 TEST(Logprobs, DoNotOverflow) {
   const std::vector<float> huge = {3e38F, 3e38F, -3e38F};
-  const SampledToken token = with_logprobs(huge, 0, 3);
+  const SampledToken token = with_logprobs(Isa::kScalar, huge, 0, 3).value();
   EXPECT_NEAR(token.logprob.value(), std::log(0.5), 1e-6);
   EXPECT_EQ(token.top[2], (TokenLogprob{2, kLeastLogprob}));
 }

@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
+#include "cpu/isa.h"
+
 namespace penstock {
 
 inline constexpr int kMostTopLogprobs = 20;
@@ -32,8 +35,9 @@ struct SampledToken {
 
 // `id` with its log probability, and the n_top most likely tokens (of equals the lower id first;
 // fewer where the vocabulary has fewer).
-//   log p(i) = (z_i - z_max) - log(sum_j exp(z_j - z_max)), in float64
-// `logits` [vocab_size]: no NaN, no +inf, and one finite at least.
-SampledToken with_logprobs(std::span<const float> logits, int32_t id, int n_top);
+//   log p(i) = (z_i - z_max) - log(sum_j exp(z_j - z_max))
+// in float64 but for the exp, so within 1e-6 of that.
+//   logits [vocab_size]; NaN, +inf or nothing finite among them is a kInternal error
+Result<SampledToken> with_logprobs(Isa isa, std::span<const float> logits, int32_t id, int n_top);
 
 }  // namespace penstock
