@@ -1,6 +1,7 @@
 #include "engine/sampling/cuts.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -27,35 +28,43 @@ double mean_lead_of(std::span<const Candidate> candidates, const Softmax& softma
   return sum / weight_of(candidates);
 }
 
-// Leaves the fewest of the first, by `before`, that weigh `wanted` or more together; all of them
-// when roundings keep them from it. Sorts only the few among which the last of these is: a nucleus
-// may hold most of a vocabulary.
-template <class Before>
-void keep_weight(std::vector<Candidate>& candidates, double wanted, Before before) {
-  constexpr ptrdiff_t kFew = 64;
-  const auto all = candidates.begin();
-  // The last one that is kept is in [begin, end); those before `begin` weigh `held`.
-  auto begin = all;
-  auto end = candidates.end();
+// Leaves the fewest of the nearest, by `distance` (0 or more; of equals the lower id), that weigh
+// `wanted` or more together; all of them when roundings keep them from it. A nucleus may hold most
+// of a vocabulary, so candidates are counted into buckets of distance, and only the bucket that
+// holds the last one is sorted.
+template <class Distance>
+void keep_weight(std::vector<Candidate>& candidates, double wanted, Distance distance) {
+  constexpr size_t kBuckets = 1024;
+  double most = 0.0;
+  for (const Candidate& c : candidates) most = std::max(most, distance(c));
+  const double scale = most > 0.0 ? kBuckets / most : 0.0;
+  const auto bucket_of = [&](const Candidate& c) {
+    return std::min(kBuckets - 1, static_cast<size_t>(distance(c) * scale));
+  };
+  std::array<double, kBuckets> weights = {};
+  for (const Candidate& c : candidates) weights[bucket_of(c)] += double{c.weight};
+  size_t last = 0;
   double held = 0.0;
-  while (end - begin > kFew) {
-    const auto middle = begin + (end - begin) / 4;  // most often it is among the very first
-    std::ranges::nth_element(begin, middle, end, before);
-    const double more = weight_of({begin, middle});
-    if (held + more >= wanted) {
-      end = middle;
-    } else {
-      held += more;
-      begin = middle;
-    }
+  // The farthest is in the last bucket, so one that is not empty is found.
+  while (last + 1 < kBuckets && (weights[last] == 0.0 || held + weights[last] < wanted)) {
+    held += weights[last++];
   }
-  std::ranges::sort(begin, end, before);
-  while (begin != end) {
-    held += double{begin->weight};
-    ++begin;
+
+  const auto within =
+      std::ranges::partition(candidates, [&](const Candidate& c) { return bucket_of(c) < last; });
+  const auto beyond =
+      std::ranges::partition(within, [&](const Candidate& c) { return bucket_of(c) == last; });
+  std::ranges::sort(within.begin(), beyond.begin(), [&](const Candidate& a, const Candidate& b) {
+    const double da = distance(a);
+    const double db = distance(b);
+    return da != db ? da < db : a.id < b.id;
+  });
+  auto end = within.begin();
+  while (end != beyond.begin()) {
+    held += double{(end++)->weight};
     if (held >= wanted) break;
   }
-  candidates.erase(begin, candidates.end());
+  candidates.erase(end, candidates.end());
 }
 
 // Tokens with less of a lead than this cannot survive: it bounds how many are looked at.
@@ -101,7 +110,8 @@ std::vector<Candidate> cut(const SamplingOptions& options, const LogitRow& row,
         softmax.logit_below(std::max(least_lead(options, n_tokens, *whole), kNoWeight)));
   }
   if (options.top_p < 1.0) {
-    keep_weight(kept, options.top_p * (whole ? whole->weight : weight_of(kept)), likelier);
+    keep_weight(kept, options.top_p * (whole ? whole->weight : weight_of(kept)),
+                [&](const Candidate& c) { return -softmax.lead(c.logit); });
     whole.reset();
   }
   if (options.min_p > 0.0) {  // the most likely token weighs exp(0)
@@ -111,12 +121,8 @@ std::vector<Candidate> cut(const SamplingOptions& options, const LogitRow& row,
   if (options.typical_p < 1.0) {
     // With x the leads and S the sum of weights: -log p = log S - x, and H = log S - mean x.
     const double mean = whole ? whole->mean_lead : mean_lead_of(kept, softmax);
-    const auto more_typical = [&](const Candidate& a, const Candidate& b) {
-      const double da = std::abs(softmax.lead(a.logit) - mean);
-      const double db = std::abs(softmax.lead(b.logit) - mean);
-      return da != db ? da < db : a.id < b.id;
-    };
-    keep_weight(kept, options.typical_p * (whole ? whole->weight : weight_of(kept)), more_typical);
+    keep_weight(kept, options.typical_p * (whole ? whole->weight : weight_of(kept)),
+                [&](const Candidate& c) { return std::abs(softmax.lead(c.logit) - mean); });
   }
   return kept;
 }

@@ -10,10 +10,11 @@ Softmax::Softmax(Isa isa, const LogitRow& row, double temperature)
     : isa_(isa),
       row_(row),
       temperature_(temperature),
+      inverse_temperature_(1.0 / temperature),
       by_{row.largest(), static_cast<float>(1.0 / temperature)} {}
 
 double Softmax::lead(float logit) const {
-  return (double{logit} - double{row_.largest()}) / temperature_;
+  return (double{logit} - double{row_.largest()}) * inverse_temperature_;
 }
 
 float Softmax::logit_below(double lead) const {
@@ -45,10 +46,12 @@ Softmax::Sums Softmax::add_up() const {
 }
 
 std::vector<Candidate> Softmax::candidates_from(float least) const {
+  const std::vector<int32_t> ids = row_.ids_from(least);
   std::vector<Candidate> candidates;
+  candidates.reserve(ids.size());
   std::array<float, kStripe> weights;
   size_t weighed = n_stripes(row_.logits().size());  // none
-  for (const int32_t id : row_.ids_from(least)) {
+  for (const int32_t id : ids) {
     const auto i = static_cast<size_t>(id);
     if (const size_t s = i / kStripe; s != weighed) {
       const auto z = stripe(s);

@@ -45,6 +45,7 @@ class Softmax {
   Isa isa_;
   const LogitRow& row_;
   double temperature_;
+  double inverse_temperature_;
   Softening by_;
 };
 
