@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "os/thread_name.h"
 
 namespace penstock {
 namespace {
@@ -84,7 +85,10 @@ void Pool::Impl::start(const PoolOptions& options, const CpuLimits& limits) {
   if (options.pin_caller) pin(0);
   threads_.reserve(static_cast<size_t>(n_workers_) - 1);
   for (int worker = 1; worker < n_workers_; ++worker) {
-    threads_.emplace_back([this, worker] { work(worker); });
+    threads_.emplace_back([this, worker] {
+      name_this_thread(fmt::format("worker {}", worker));
+      work(worker);
+    });
   }
   if (options.pin) {
     run([&](int worker) {

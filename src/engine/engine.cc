@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "os/thread_name.h"
+
 namespace penstock {
 
 RequestHandle& RequestHandle::operator=(RequestHandle&& other) noexcept {
@@ -74,6 +76,7 @@ EngineStats Engine::stats() const {
 }
 
 void Engine::run() {
+  name_this_thread("engine");
   while (take_submitted()) {
     core_.step();
     publish_stats();
