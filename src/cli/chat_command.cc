@@ -1,10 +1,13 @@
-// penstock chat: a conversation in the terminal.
+// penstock chat: a conversation in the terminal, with a model of its own or a server's.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/answer.h"
+#include "cli/chat_loop.h"
+#include "cli/client/chat_remote.h"
+#include "cli/client/server_options.h"
 #include "cli/command.h"
 #include "cli/engine_model.h"
 #include "cli/line_reader.h"
@@ -15,103 +18,60 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kHelp =
-    "/clear  forget the conversation\n"
-    "/exit   leave; so does Ctrl-D\n"
-    "/help   this list\n"
-    "Ctrl-C stops an answer. A line that ends in \\ goes on in the next one.\n";
-
 struct ChatOptions {
   ModelOptions model = {};
   AnswerOptions answer = {.sampling = {.temperature = 0.7, .top_p = 0.95}};
   std::string system = {};
+  ServerAddress server = {};
+  std::string server_model = {};
 };
 
-class Chat {
- public:
-  Chat(const ChatOptions& options, const EngineModel& model, LineReader& reader)
-      : options_(options), model_(model), reader_(reader) {
-    clear();
-  }
+Result<std::string> local_answer(const ChatOptions& options, const EngineModel& model,
+                                 const OrderedJson& messages) {
+  Conversation prompt = {.messages = messages};
+  PENSTOCK_TRY(normalize(prompt));
+  PENSTOCK_ASSIGN(auto ids, model.chat->format(prompt, local_now()));
+  PENSTOCK_ASSIGN(GenerationRequest request, make_request(options.answer, std::move(ids)));
+  PENSTOCK_ASSIGN(Answer answer,
+                  stream_answer(*model.engine, model.chat->tokenizer(), std::move(request)));
+  return std::move(answer.text);
+}
 
-  // Until the person has no more to say. A turn that fails is told, and the conversation goes on
-  // without it.
-  void run() {
-    while (const auto line = read_message()) {
-      if (*line == "/exit") return;
-      if (line->empty()) continue;
-      if (line->front() == '/') {
-        obey(*line);
-      } else if (const auto done = answer(*line); !done) {
-        fmt::print(stderr, "error: {}\n", done.error().text());
-        conversation_.messages.erase(conversation_.messages.size() - 1);
-      }
-    }
-  }
+void talk(const ChatOptions& options, AnswerFn answer) {
+  const auto reader = make_line_reader("> ", chat_history_file());
+  ChatLoop(options.system, *reader, std::move(answer)).run();
+}
 
- private:
-  std::optional<std::string> read_message() {
-    std::string message;
-    while (const auto line = reader_.read()) {
-      message += *line;
-      if (!message.ends_with('\\')) return message;
-      message.back() = '\n';
-    }
-    return message.empty() ? std::nullopt : std::optional(message);
-  }
-
-  void obey(std::string_view command) {
-    if (command == "/clear") {
-      clear();
-      fmt::print("The conversation is forgotten.\n");
-    } else if (command == "/help") {
-      fmt::print("{}", kHelp);
-    } else {
-      fmt::print("There is no command {}.\n{}", command, kHelp);
-    }
-  }
-
-  void clear() {
-    conversation_ = {};
-    if (!options_.system.empty()) add("system", options_.system);
-  }
-
-  void add(std::string_view role, std::string_view content) {
-    conversation_.messages.push_back({{"role", role}, {"content", content}});
-  }
-
-  Result<void> answer(const std::string& question) {
-    add("user", question);
-    Conversation prompt = conversation_;
-    PENSTOCK_TRY(normalize(prompt));
-    PENSTOCK_ASSIGN(auto ids, model_.chat->format(prompt, local_now()));
-    PENSTOCK_ASSIGN(GenerationRequest request, make_request(options_.answer, std::move(ids)));
-    PENSTOCK_ASSIGN(const Answer answer,
-                    stream_answer(*model_.engine, model_.chat->tokenizer(), std::move(request)));
-    fmt::print("\n");
-    std::fflush(stdout);
-    add("assistant", answer.text);
-    return {};
-  }
-
-  const ChatOptions& options_;
-  const EngineModel& model_;
-  LineReader& reader_;
-  Conversation conversation_;
-};
-
-Result<void> run(const ChatOptions& options) {
-  PENSTOCK_TRY(validate(options.answer.sampling));
+Result<void> chat_with_model(const ChatOptions& options) {
   ProgressDisplay progress;
   PENSTOCK_ASSIGN(const EngineModel model,
                   start_engine(options.model, progress.function(), Log::none()));
   progress.finish();
   const PackVerifier verifier(model.unverified, warn_of_damage);
   for (const std::string& line : model.description) fmt::print(stderr, "{}\n", line);
-  fmt::print(stderr, "/help says what there is besides talking.\n");
-  const auto reader = make_line_reader("> ", chat_history_file());
-  Chat(options, model, *reader).run();
+  talk(options,
+       [&](const OrderedJson& messages) { return local_answer(options, model, messages); });
   return {};
+}
+
+Result<void> chat_with_server(const ChatOptions& options) {
+  PENSTOCK_ASSIGN(ClientOptions connection, client_options(options.server));
+  BlockingClient client(std::move(connection));
+  PENSTOCK_ASSIGN(const std::string model, choose_model(client, options.server_model));
+  fmt::print(stderr, "{} at {}\n", model, client.url().text);
+  talk(options, [&](const OrderedJson& messages) {
+    return show_remote_answer(client, chat_body(model, messages, options.answer));
+  });
+  return {};
+}
+
+Result<void> run(const ChatOptions& options) {
+  PENSTOCK_TRY(validate(options.answer.sampling));
+  if (!options.server.url.empty()) return chat_with_server(options);
+  if (options.model.path.empty()) {
+    return fail(ErrorKind::kInvalidArgument, "MODEL or --server is required");
+  }
+  return chat_with_model(options);
 }
 
 }  // namespace
@@ -124,10 +84,16 @@ void add_chat_command(CLI::App& app, Action& action) {
   add_answer_options(*command, options->answer);
   add_model_options(*command, options->model);
   add_kv_option(*command, options->model);
+  CLI::Option* server = add_server_options(
+      *command, "--server", "talk with a server's model instead of loading one", options->server);
+  add_server_model_option(*command, options->server_model)->needs(server);
+  instead_of_model(*command, *server);
   command->footer(
       examples({{"penstock chat model.gguf", "a conversation; /help inside says more"},
                 {"penstock chat model.gguf --system 'Answer in one word.' --temperature 0",
-                 "the same with a system message, always the likeliest answer"}}));
+                 "the same with a system message, always the likeliest answer"},
+                {"penstock chat --server http://127.0.0.1:8080",
+                 "with the model of a server that runs already"}}));
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

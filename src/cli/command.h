@@ -25,6 +25,7 @@ void add_serve_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
+void add_ctl_command(CLI::App& app, Action& action);
 void add_tokenize_command(CLI::App& app, Action& action);
 void add_template_command(CLI::App& app, Action& action);
 

@@ -50,7 +50,9 @@ std::string HelpFormatter::make_usage(const CLI::App* app, std::string /*name*/)
   if (has_commands) return usage + " COMMAND [options]\n";
   usage += fmt::format(" {}", app->get_name());
   for (const CLI::Option* option : app->get_options()) {
-    if (option->get_positional()) usage += ' ' + option->get_name(/*positional=*/true);
+    if (!option->get_positional()) continue;
+    const std::string argument = option->get_name(/*positional=*/true);
+    usage += option->get_required() ? ' ' + argument : fmt::format(" [{}]", argument);
   }
   return usage + " [options]\n";
 }

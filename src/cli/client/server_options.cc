@@ -6,10 +6,14 @@
 #include "base/json.h"
 
 namespace penstock {
+namespace {
+
+constexpr const char* kGroup = "Server";
+
+}  // namespace
 
 CLI::Option* add_server_options(CLI::App& command, const std::string& name,
                                 const std::string& description, ServerAddress& address) {
-  constexpr const char* kGroup = "Server";
   CLI::Option* url =
       command.add_option(name, address.url, description)->type_name("URL")->group(kGroup);
   command
@@ -44,8 +48,27 @@ Result<ClientOptions> client_options(const ServerAddress& address) {
   return options;
 }
 
-Result<std::string> first_model(BlockingClient& client) {
+CLI::Option* add_server_model_option(CLI::App& command, std::string& name) {
+  return command
+      .add_option("--model", name, "which of the server's models; the first it lists unless given")
+      ->type_name("NAME")
+      ->group(kGroup);
+}
+
+void instead_of_model(CLI::App& command, CLI::Option& url) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_positional() || option->get_group() == "Model") url.excludes(option);
+    if (option->get_positional()) option->required(false);
+  }
+}
+
+Result<std::string> choose_model(BlockingClient& client, const std::string& wanted) {
   const auto reply = client.call({.path = "/v1/models"});
+  if (!wanted.empty()) {
+    // A server without this route may still serve what is wanted.
+    const bool is_there = reply || reply.error().cause == CallFailure::Cause::kRefused;
+    if (is_there) return wanted;
+  }
   if (!reply) return std::unexpected(reply.error().error());
   const Result<Json> list = parse_json(reply->body);
   if (list && list->is_object() && list->contains("data") && (*list)["data"].is_array()) {

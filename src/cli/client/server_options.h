@@ -28,7 +28,15 @@ CLI::Option* add_server_options(CLI::App& command, const std::string& name,
 // kInvalidArgument when the URL or the key cannot be used.
 Result<ClientOptions> client_options(const ServerAddress& address);
 
-// The first model that the server lists.
-Result<std::string> first_model(BlockingClient& client);
+// --model: which of the server's models.
+CLI::Option* add_server_model_option(CLI::App& command, std::string& name);
+
+// For commands that take MODEL or a server: `url` goes without MODEL and the options of loading
+// one.
+void instead_of_model(CLI::App& command, CLI::Option& url);
+
+// `wanted`, or the first model that the server lists where that is empty. Asks the server in any
+// case: one that is not there is told before any work.
+Result<std::string> choose_model(BlockingClient& client, const std::string& wanted);
 
 }  // namespace penstock
