@@ -1,4 +1,4 @@
-// penstock bench: how many tokens a second, prefill and decode apart.
+// penstock bench: how many tokens a second, prefill and decode apart; or how a server bears a load.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/load/measure_server.h"
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/sequence_runner.h"
@@ -25,6 +26,7 @@ struct BenchOptions {
   int64_t chunk = 512;
   int repetitions = 5;
   bool json = false;
+  LoadBenchOptions load = {};  // with its URL instead of all above but json
 };
 
 // One measured quantity: a number of tokens, and their rate in each repetition, slowest first.
@@ -121,7 +123,7 @@ std::string to_table(const std::vector<Row>& rows) {
   return table.text(terminal_columns(stdout));
 }
 
-Result<void> run(BenchOptions options) {
+Result<void> run_model(BenchOptions options) {
   PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.model.path));
   options.model.kv_tokens = std::max(options.n_prefill, options.n_decode + 1);
   ProgressDisplay progress;
@@ -147,12 +149,32 @@ Result<void> run(BenchOptions options) {
   return {};
 }
 
+Result<void> run(BenchOptions options) {
+  options.load.json = options.json;
+  if (!options.load.server.url.empty()) return measure_server(options.load);
+  if (options.model.path.empty()) {
+    return fail(ErrorKind::kInvalidArgument, "MODEL or --url is required");
+  }
+  return run_model(std::move(options));
+}
+
+// What measures a model and what measures a server do not go together.
+void keep_apart(CLI::App& command, CLI::Option& url) {
+  instead_of_model(command, url);
+  for (const char* name : {"--prefill", "--decode", "--repetitions", "--chunk"}) {
+    url.excludes(command.get_option(name));
+  }
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_group() == "Load") option->needs(&url);
+  }
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command =
-      app.add_subcommand("bench", "Measures tokens a second, prefill and decode apart.");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measures tokens a second of a model, or of a server under load.");
   const auto add_count = [&](const char* name, auto& value, int lowest, const char* description) {
     command->add_option(name, value, description)
         ->type_name("N")
@@ -168,10 +190,16 @@ void add_bench_command(CLI::App& app, Action& action) {
   add_count("--chunk", options->chunk, 1, "tokens in one prefill step");
   command->add_flag("--json", options->json, "JSON with the machine, for bench/results");
   add_model_options(*command, options->model);
+  keep_apart(*command, *add_load_options(*command, options->load));
   command->footer(
       examples({{"penstock bench model.gguf", "a table of prefill 512 and decode 128"},
                 {"penstock bench model.gguf --prefill 2048 --decode 0 --threads 1 --json",
-                 "prefill on one core, for a script"}}));
+                 "prefill on one core, for a script"},
+                {"penstock bench --url http://127.0.0.1:8080 --concurrency 1,4,16",
+                 "a server with 1, 4 and 16 clients, a row each"},
+                {"penstock bench --url http://127.0.0.1:8080 --rate 2 --seconds 60 "
+                 "--prompt-tokens lognormal:256,0.8 --output-tokens uniform:16-128",
+                 "two requests a second at random moments, of many lengths"}}));
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

@@ -20,19 +20,31 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Bytes per second; 0 while there is nothing to tell it from.
+// What is counted per second; 0 while there is nothing to tell it from.
 double rate(const StageProgress& stage) {
   if (stage.seconds <= 0 || stage.done <= stage.first_done) return 0;
   return static_cast<double>(stage.done - stage.first_done) / stage.seconds;
 }
 
+std::string amount(const StageProgress& stage, uint64_t n) {
+  return stage.unit.empty() ? format_bytes(n) : fmt::format("{} {}", format_count(n), stage.unit);
+}
+
+// "1.2 GiB of 4.7 GiB", "12 of 32 requests"
+std::string part_of_total(const StageProgress& stage) {
+  const std::string done = stage.unit.empty() ? format_bytes(stage.done) : format_count(stage.done);
+  return fmt::format("{} of {}", done, amount(stage, stage.total));
+}
+
 // ", 830 MiB/s, 4.3 s left"
 std::string speed(const StageProgress& stage) {
-  const double bytes_per_second = rate(stage);
-  if (bytes_per_second < 1) return "";
-  std::string text = fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(bytes_per_second)));
+  const double per_second = rate(stage);
+  if (per_second <= 0 || (stage.unit.empty() && per_second < 1)) return "";
+  std::string text = stage.unit.empty()
+                         ? fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(per_second)))
+                         : fmt::format(", {:.3g}/s", per_second);
   if (stage.total > stage.done) {
-    const double left = static_cast<double>(stage.total - stage.done) / bytes_per_second;
+    const double left = static_cast<double>(stage.total - stage.done) / per_second;
     text += fmt::format(", {} left", format_seconds(left));
   }
   return text;
@@ -41,15 +53,14 @@ std::string speed(const StageProgress& stage) {
 }  // namespace
 
 std::string StageProgress::text() const {
-  if (total == 0) return fmt::format("{}  {}{}", stage, format_bytes(done), speed(*this));
-  return fmt::format("{}  {} of {}{}", stage, format_bytes(done), format_bytes(total),
-                     speed(*this));
+  const std::string what = total == 0 ? amount(*this, done) : part_of_total(*this);
+  return fmt::format("{}  {}{}", stage, what, speed(*this));
 }
 
 std::string StageProgress::summary() const {
   StageProgress over = *this;
   over.total = over.done;  // nothing is left
-  return fmt::format("{}: {} in {}{}", stage, format_bytes(done), format_seconds(seconds),
+  return fmt::format("{}: {} in {}{}", stage, amount(*this, done), format_seconds(seconds),
                      speed(over));
 }
 
@@ -68,8 +79,9 @@ std::string StageProgress::bar(int columns) const {
   return line;
 }
 
-ProgressDisplay::ProgressDisplay()
+ProgressDisplay::ProgressDisplay(std::string unit)
     : ProgressDisplay(Options{.out = stderr,
+                              .unit = std::move(unit),
                               .terminal = is_terminal(stderr),
                               .columns = [] { return terminal_columns(stderr); },
                               .clock = steady_seconds}) {}
@@ -84,7 +96,7 @@ void ProgressDisplay::update(const ProgressUpdate& news) {
   const double now = options_.clock();
   if (news.stage != stage_.stage) {
     finish();
-    stage_ = {.stage = std::string(news.stage), .first_done = news.done};
+    stage_ = {.stage = std::string(news.stage), .unit = options_.unit, .first_done = news.done};
     began_ = drawn_ = now;
   }
   stage_.done = news.done;

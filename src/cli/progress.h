@@ -11,10 +11,12 @@
 
 namespace penstock {
 
-// "reading weights  1.2 GiB of 4.7 GiB, 830 MiB/s, 4.3 s left". Rate and remaining time count from
+// "reading weights  1.2 GiB of 4.7 GiB, 830 MiB/s, 4.3 s left"; where `unit` names what is counted,
+// "4 at once  12 of 32 requests, 2.1/s, 9.5 s left". Rate and remaining time count from
 // the stage's first update, so that a resumed stage does not count what was already there.
 struct StageProgress {
   std::string stage = {};
+  std::string unit = {};  // empty: bytes
   uint64_t first_done = 0;
   uint64_t done = 0;
   uint64_t total = 0;  // 0: not known
@@ -32,13 +34,14 @@ class ProgressDisplay {
  public:
   struct Options {
     std::FILE* out = stderr;
+    std::string unit = {};  // of every stage; empty: bytes
     bool terminal = false;
     std::function<int()> columns = {};   // of the terminal, asked for at each redraw
     std::function<double()> clock = {};  // seconds, monotonic
   };
 
-  // To stderr, as whatever stderr is.
-  ProgressDisplay();
+  // To stderr, as whatever stderr is; counting bytes, or what `unit` names.
+  explicit ProgressDisplay(std::string unit = {});
   explicit ProgressDisplay(Options options);
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;

@@ -60,6 +60,15 @@ TEST(StageProgress, ShowsNoRateBeforeThereIsOne) {
   EXPECT_EQ((StageProgress{.stage = "a", .done = kMiB}.text()), "a  1.0 MiB");  // total not known
 }
 
+TEST(StageProgress, CountsWhatItsUnitNames) {
+  StageProgress stage = {
+      .stage = "4 at once", .unit = "requests", .done = 12, .total = 2000, .seconds = 24};
+  EXPECT_EQ(stage.text(), "4 at once  12 of 2,000 requests, 0.5/s, 1 h 06 min left");
+  stage.total = 0;
+  EXPECT_EQ(stage.text(), "4 at once  12 requests, 0.5/s");
+  EXPECT_EQ(stage.summary(), "4 at once: 12 requests in 24.0 s, 0.5/s");
+}
+
 TEST(StageProgress, BarFitsTheTerminal) {
   const StageProgress stage = {.stage = "a", .done = kMiB, .total = 2 * kMiB, .seconds = 1};
   EXPECT_THAT(stage.bar(100), HasSubstr("[############            ]  50%"));

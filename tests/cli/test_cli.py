@@ -20,7 +20,8 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/golden/models/llama"  # a random model of 96 tokens, without a tokenizer
 TINY_CONTEXT = json.loads((TINY / "config.json").read_text())["max_position_embeddings"]
-COMMANDS = ["run", "chat", "serve", "eval", "bench", "pack", "tokenize", "template"]
+COMMANDS = ["run", "chat", "serve", "ctl", "eval", "bench", "pack", "tokenize", "template"]
+NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 REFERENCE = json.loads((ROOT / "tests/golden/smollm2.json").read_text())["chat"][0]
 QUESTION, ANSWER = REFERENCE["messages"][0]["content"], REFERENCE["text"]
 
@@ -109,6 +110,23 @@ class UsageErrors(Folder):
             (["pack", TINY, "-o", "x", "--top-k", "2"], "--upcycle"),
             (["pack", TINY, "-o", "x", "--experts-format", "q9"], "--experts-format"),
             (["bench", TINY, "--repetitions", "0"], "--repetitions"),
+            (["bench"], "MODEL or --url"),
+            (["bench", TINY, "--url", NOBODY], "MODEL excludes --url"),
+            (["bench", "--url", NOBODY, "--threads", "2"], "--threads excludes --url"),
+            (["bench", "--url", NOBODY, "--decode", "2"], "--decode excludes --url"),
+            (["bench", TINY, "--concurrency", "4"], "--concurrency requires --url"),
+            (["bench", "--url", NOBODY, "--concurrency", "1,0"], "--concurrency"),
+            (["bench", "--url", NOBODY, "--concurrency", "1", "--rate", "1"], "excludes"),
+            (["bench", "--url", NOBODY, "--prompt-tokens", "uniform:9-2"], "--prompt-tokens"),
+            (["bench", "--url", "localhost:8080"], "http://"),
+            (["chat"], "MODEL or --server"),
+            (["chat", TINY, "--server", NOBODY], "MODEL excludes --server"),
+            (["chat", "--server", NOBODY, "--api-key", "a b"], "API key"),
+            (["ctl", "--url", NOBODY], "ACTION is required"),
+            (["ctl", "restart"], "restart"),
+            (["ctl", "cancel", "--url", NOBODY], "ID"),
+            (["ctl", "status", "x", "--url", NOBODY], "takes no ID"),
+            (["ctl", "cancel", "../status", "--url", NOBODY], "no ID of a request"),
             (["serve", TINY, "--port", "70000"], "--port"),
             (["template", TINY], "--input"),
         ]
@@ -162,6 +180,15 @@ class Failures(Folder):
         self.refused(penstock("tokenize", tokenizer, "--decode", stdin="[[100000]]"), 1, "no token 100000")
         self.refused(penstock("tokenize", tokenizer, stdin="[" * 100_000), 1, "standard input")
 
+    def test_a_server_that_is_not_there(self):
+        for command in (["bench", "--url", NOBODY], ["chat", "--server", NOBODY], ["ctl", "status", "--url", NOBODY]):
+            with self.subTest(command[0]):
+                self.refused(penstock(*command), 1, f"cannot connect to {NOBODY}: connection refused")
+        self.refused(penstock("ctl", "status", env={"PENSTOCK_URL": NOBODY}), 1, NOBODY)
+
+    def test_a_dataset_that_is_none(self):
+        self.refused(penstock("bench", "--url", NOBODY, "--dataset", self.file("d.json", "[]")), 1, "d.json")
+
     def test_a_port_that_is_taken(self):
         with Server() as server:
             self.assertEqual(penstock("serve", smollm2(), "--port", server.port).returncode, 1)
@@ -200,6 +227,75 @@ class Bench(unittest.TestCase):
     def test_table_has_the_same_rows(self):
         done = penstock("bench", TINY, "--prefill", 32, "--decode", 0, "--repetitions", 1)
         self.assertRegex(done.stdout, r"^kind +tokens +batch +min tok/s +median tok/s +max tok/s\nprefill +32 +1 +[\d.]+ +[\d.]+ +[\d.]+\n$")
+
+
+class BenchServer(unittest.TestCase):
+    """`bench --url`, against a server of ours."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.enterClassContext(Server())
+
+    def bench(self, *options, status=0, env=None):
+        done = penstock("bench", "--url", self.server.url, "--output-tokens", 6, *options, env=env)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_closed_loop_json(self):
+        done = self.bench("--concurrency", "1,3", "--requests", 6, "--prompt-tokens", "uniform:60-90", "--ignore-eos", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual(report["model"], "SmolLM2-135M-Instruct.Q4_1")
+        self.assertEqual([row["concurrency"] for row in report["rows"]], [1, 3])
+        for row in report["rows"]:
+            self.assertEqual((row["requests"], row["failed"], row["errors"], row["tokens_counted_by"]), (6, 0, {}, "usage"))
+            self.assertEqual(row["output_tokens"], 36)
+            self.assertTrue(6 * 55 <= row["input_tokens"] <= 6 * 95, row["input_tokens"])  # sized by calibration
+            self.assertAlmostEqual(row["output_tok_s"], 36 / row["seconds"], places=6)
+            for name in ("first_token_ms", "inter_token_ms", "end_to_end_ms"):
+                spread = row[name]
+                self.assertTrue(0 <= spread["p50"] <= spread["p90"] <= spread["p99"] <= spread["max"], spread)
+            self.assertLessEqual(row["first_token_ms"]["max"], row["end_to_end_ms"]["max"])
+
+    def test_the_same_seed_sends_the_same_load(self):
+        def input_tokens(seed):
+            done = self.bench("--requests", 4, "--prompt-tokens", "lognormal:60,0.5", "--seed", seed, "--json")
+            return json.loads(done.stdout)["rows"][0]["input_tokens"]
+        self.assertEqual(input_tokens(5), input_tokens(5))
+        self.assertNotEqual(input_tokens(5), input_tokens(6))
+
+    def test_open_loop_table(self):
+        done = self.bench("--rate", 20, "--requests", 4, "--prompt-tokens", 40, "--shared-prefix", 0.5)
+        self.assertRegex(done.stdout, r"^load +answered +failed +seconds +requests/s +input tok/s +output tok/s\n"
+                                      r"20 a second +4 +0 +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+\n\n"
+                                      r"load +milliseconds +mean +p50 +p90 +p99 +max\n"
+                                      r"20 a second +to the first token( +[\d.]+){5}\n"
+                                      r"20 a second +between tokens( +[\d.]+){5}\n"
+                                      r"20 a second +to the end( +[\d.]+){5}\n$")
+
+    def test_a_dataset(self):
+        turns = [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": "abcdefgh"}]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump([{"conversations": turns}], file)
+            file.flush()
+            done = penstock("bench", "--url", self.server.url, "--dataset", file.name, "--requests", 2, "--json")
+        row = json.loads(done.stdout)["rows"][0]
+        self.assertEqual((row["input_tokens"], row["output_tokens"]), (2 * 37, 2 * 2))
+
+    def test_failures_are_counted_and_fail_the_run(self):
+        done = self.bench("--requests", 2, "--prompt-tokens", 20000, "--json", status=1)
+        row = json.loads(done.stdout)["rows"][0]
+        self.assertEqual((row["failed"], list(row["errors"])), (2, ["HTTP 400"]))
+        self.assertIsNone(row["first_token_ms"])
+        self.assertIn("2 x HTTP 400, the first: ", done.stderr)
+        self.assertTrue(done.stderr.endswith("error: 2 of 2 requests failed\n"), done.stderr)
+
+    def test_a_model_the_server_does_not_have(self):
+        done = self.bench("--model", "another", status=1)
+        self.assertRegex(done.stderr, r'^error: http://127\.0\.0\.1:\d+ answered POST /v1/chat/completions with 404: .*"another"')
+
+    def test_a_key_in_the_environment_does_not_disturb_a_bench_of_a_model(self):
+        done = penstock("bench", TINY, "--prefill", 8, "--decode", 0, "--repetitions", 1, env={"PENSTOCK_API_KEY": "k"})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Run(unittest.TestCase):
@@ -242,8 +338,27 @@ class Chat(Folder):
         alone = penstock("run", smollm2(), "-q", "-p", questions[1]).stdout
         self.assertNotEqual(second, alone)
 
+    def test_a_server_answers_as_a_model_of_ones_own(self):
+        script = f"/help\n{QUESTION}\nAnd of Italy?\n/clear\n{QUESTION}\n"
+        with Server() as server:
+            options = ["--temperature", 0, "--system", "You are a helpful assistant."]
+            remote = penstock("chat", "--server", server.url, *options, stdin=script)
+            self.assertEqual(remote.returncode, 0, remote.stderr)
+            self.assertEqual(remote.stdout, penstock("chat", smollm2(), *options, stdin=script).stdout)
+            self.assertEqual(remote.stderr.splitlines()[0], f"SmolLM2-135M-Instruct.Q4_1 at {server.url}")
+            refused = penstock("chat", "--server", server.url, "--model", "another", stdin=QUESTION + "\n")
+            self.assertEqual((refused.returncode, refused.stdout), (0, ""))  # the turn failed, not the program
+            self.assertIn('with 404: there is no model "another"', refused.stderr)
+
     def test_editing_history_and_ctrl_c_on_a_terminal(self):
-        with Terminal("chat", smollm2(), "--temperature", "0", "-n", "2000", state=self.folder) as terminal:
+        self.converse("chat", smollm2())
+
+    def test_ctrl_c_stops_a_servers_answer(self):
+        with Server() as server:
+            self.converse("chat", "--server", server.url)
+
+    def converse(self, *command):
+        with Terminal(*command, "--temperature", "0", "-n", "2000", state=self.folder) as terminal:
             terminal.expect("> ")
             terminal.type("What is the capital of Norway?" + "\x7f" * 7 + QUESTION[-7:] + "\x01\x0b\x19\r")  # ^A ^K ^Y: cut, paste
             terminal.expect(ANSWER)
@@ -320,9 +435,13 @@ class Server:
             self.process.kill()
         self.process.communicate()
 
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
     def open(self, messages, **fields):
         body = {"model": "SmolLM2-135M-Instruct.Q4_1", "messages": messages, "temperature": 0, **fields}
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", json.dumps(body).encode(),
+        request = urllib.request.Request(f"{self.url}/v1/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         return urllib.request.urlopen(request, timeout=60)
 
