@@ -11,12 +11,14 @@ Result<EngineModel> start_engine(const ModelOptions& options, const ProgressFn& 
                                  const Log& log) {
   PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.path));
   PENSTOCK_ASSIGN(TextSetup text, make_text_setup(checkpoint.tokenizer));
+  PENSTOCK_ASSIGN(const AnswerFormat answers,
+                  choose_answer_format(options.answers, text.template_source, *text.tokenizer));
   PENSTOCK_ASSIGN(LoadedModel loaded, load(checkpoint, options, progress));
   std::vector<int32_t> eos_ids = end_ids(checkpoint.generation, text);
   EngineModel model = {
       .name = checkpoint.name,
       .engine = Engine::start(std::move(loaded.model), std::move(eos_ids), {}, log),
-      .chat = std::make_shared<const ChatFormatter>(std::move(text)),
+      .chat = std::make_shared<const ChatFormatter>(std::move(text), answers),
       .description = describe(checkpoint, loaded.report)};
   if (checkpoint.kind == SourceKind::kPack && !options.verify) {
     model.unverified = checkpoint;

@@ -60,6 +60,22 @@ void add_kv_option(CLI::App& command, ModelOptions& options) {
       ->group("Model");
 }
 
+void add_answer_options(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--tool-parser", options.answers.tools,
+                  "how the model writes tool calls: hermes, qwen3_coder, llama3_json, mistral, "
+                  "none, or auto for what its chat template and vocabulary show")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("Model");
+  command
+      .add_option("--reasoning-parser", options.answers.reasoning,
+                  "how it writes its thoughts: think for <think>, mistral for [THINK], none, auto")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("Model");
+}
+
 Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& options,
                          const ProgressFn& progress) {
   if (options.verify) {

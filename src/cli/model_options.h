@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/answer/answer_format.h"
 #include "model/load.h"
 
 namespace CLI {
@@ -23,6 +24,7 @@ struct ModelOptions {
   int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
   LoadMode mode = LoadMode::kAuto;
   bool verify = false;  // a pack's checksums, before anything else
+  AnswerFormatChoice answers = {};
 };
 
 // MODEL alone, for commands that only read headers.
@@ -31,6 +33,8 @@ void add_model_argument(CLI::App& command, ModelOptions& options);
 void add_model_options(CLI::App& command, ModelOptions& options);
 // --kv-tokens, for commands whose requests decide at run time how long they get.
 void add_kv_option(CLI::App& command, ModelOptions& options);
+// --tool-parser, --reasoning-parser.
+void add_answer_options(CLI::App& command, ModelOptions& options);
 
 // Verifies first, if that is asked for.
 Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& options,

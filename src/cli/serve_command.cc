@@ -55,6 +55,9 @@ Result<void> run(const ServeOptions& options) {
   SignalCatcher signals({SIGTERM, SIGINT});
   display.finish();
   for (const std::string& line : model.description) log.info("{}", line);
+  const AnswerFormat& answers = model.chat->answer_format();
+  log.info("answers: tool calls {}, reasoning {}", tool_form_name(answers.tools),
+           reasoning_name(answers.reasoning));
 
   // A damaged pack ends the server as an operator would, only that it is a failure. Relaxed: the
   // signal is what wakes the reader.
@@ -99,6 +102,7 @@ void add_serve_command(CLI::App& app, Action& action) {
       ->check(CLI::Range(0, 86400));
   add_model_options(*command, options->model);
   add_kv_option(*command, options->model);
+  add_answer_options(*command, options->model);
   command->footer(
       examples({{"penstock serve model.gguf", "http://127.0.0.1:8080/v1, for this machine only"},
                 {"penstock serve model.gguf --host 0.0.0.0 --port 80 --name smollm",

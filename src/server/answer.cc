@@ -144,7 +144,10 @@ Usage Answer::usage() const {
   Usage sum;
   for (size_t i = 0; i < choices_.size(); ++i) {
     const Usage& usage = choices_[i].output.usage();
-    if (i % plan_.n_per_prompt == 0) sum.prompt_tokens += usage.prompt_tokens;
+    if (i % plan_.n_per_prompt == 0) {
+      sum.prompt_tokens += usage.prompt_tokens;
+      sum.cached_tokens += usage.cached_tokens;
+    }
     sum.completion_tokens += usage.completion_tokens;
   }
   return sum;
@@ -158,6 +161,9 @@ std::string Answer::take_events(size_t index) {
     changed_ = true;
     OutputUpdate update = choice.output.push(event);
     if (!update.end || *update.end) written += plan_.writer->push(index, update);
+    if (!update.end && plan_.writer->is_satisfied(index)) {
+      update.end = OutputEnd{FinishReason::kStop, choice.output.usage()};
+    }
     if (update.end) choice.end = std::move(update.end);
   }
   if (choice.end) choice.handle.reset();

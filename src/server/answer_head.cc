@@ -31,7 +31,8 @@ OrderedJson head_object(const AnswerHead& head, std::string_view kind) {
 OrderedJson usage_object(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
 std::string dump_answer(const OrderedJson& value) {

@@ -22,6 +22,8 @@ class AnswerWriter {
   virtual std::string begin() = 0;
   // `choice` said this; an update's end is never an error here.
   virtual std::string push(size_t choice, const OutputUpdate& update) = 0;
+  // `choice` has all it may have, though its output goes on: that ends it.
+  virtual bool is_satisfied([[maybe_unused]] size_t choice) const { return false; }
   // After every choice's end. `usage`: of all choices, with each prompt once.
   virtual std::string end(const Usage& usage) = 0;
 };

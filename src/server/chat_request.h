@@ -10,7 +10,8 @@
 namespace penstock {
 
 struct ChatRequest : GenerationFields {
-  Conversation conversation = {};  // normalized
+  Conversation conversation = {};  // normalized; with tool_choice "none" it has no tools
+  bool parallel_tool_calls = true;
 };
 
 // As read_generation_fields(); kInvalidData where `body` is no JSON.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -132,9 +134,7 @@ TEST(ChatRequest, StopIsAStringOrAFew) {
 // BC-56
 TEST(ChatRequest, WhatIsNotServedIsRefusedByName) {
   for (const auto& [field, value] :
-       {std::pair{"logprobs", "true"}, std::pair{"top_logprobs", "3"},
-        std::pair{"logit_bias", R"({"5":1})"}, std::pair{"functions", "[]"},
-        std::pair{"response_format", R"({"type":"json_object"})"},
+       {std::pair{"functions", "[]"}, std::pair{"response_format", R"({"type":"json_object"})"},
         std::pair{"tool_choice", "\"required\""},
         std::pair{"tool_choice", R"({"type":"function"})"}}) {
     expect_refused(fmt::format(R"("{}":{})", field, value), field, ErrorKind::kUnsupported);
@@ -146,6 +146,49 @@ TEST(ChatRequest, WhatIsNotServedIsRefusedByName) {
   expect_refused(R"("tool_choice":"maybe")", "tool_choice");
   EXPECT_TRUE(accepted(R"("tools":[{"function":{"name":"f"}}],"tool_choice":"none")")
                   .conversation.tools.empty());
+}
+
+// BC-55
+TEST(ChatRequest, LogProbabilities) {
+  const auto n_top = [](std::string_view fields) {
+    return accepted(fields).generation.sampling.n_top_logprobs;
+  };
+  EXPECT_EQ(n_top(""), std::nullopt);
+  EXPECT_EQ(n_top(R"("logprobs":false)"), std::nullopt);
+  EXPECT_EQ(n_top(R"("logprobs":true)"), 0);
+  EXPECT_EQ(n_top(R"("logprobs":true,"top_logprobs":20)"), 20);
+  expect_refused(R"("logprobs":true,"top_logprobs":21)", "top_logprobs");
+  expect_refused(R"("logprobs":true,"top_logprobs":-1)", "top_logprobs");
+  expect_refused(R"("logprobs":true,"top_logprobs":1.5)", "top_logprobs");
+  expect_refused(R"("top_logprobs":2)", "top_logprobs");
+  expect_refused(R"("logprobs":1)", "logprobs");
+}
+
+TEST(ChatRequest, TokensByTheirIds) {
+  const SamplingOptions sampling =
+      accepted(R"("logit_bias":{"5":-100,"7":1.5},"banned_token_ids":[3],"forced_token_ids":[4,4],
+                  "min_tokens":2,"typical_p":0.5,"penalty_window":64)")
+          .generation.sampling;
+  EXPECT_EQ(sampling.logit_bias, (std::map<int32_t, double>{{5, -100.0}, {7, 1.5}}));
+  EXPECT_EQ(sampling.banned_ids, std::vector<int32_t>{3});
+  EXPECT_EQ(sampling.forced_ids, (std::vector<int32_t>{4, 4}));
+  EXPECT_EQ(sampling.min_tokens, 2);
+  EXPECT_EQ(sampling.typical_p, 0.5);
+  EXPECT_EQ(sampling.penalty_window, 64);
+  for (const std::string_view bias : {R"({"x":1})", R"({"-1":1})", R"({"5 ":1})", R"({"":1})",
+                                      R"({"99999999999":1})", R"({"5":101})", "[]"}) {
+    expect_refused(fmt::format(R"("logit_bias":{})", bias), "logit_bias");
+  }
+  expect_refused(R"("logit_bias":{"5":"1"})", "logit_bias.5");
+  expect_refused(R"("banned_token_ids":[-1])", "banned_token_ids");
+  expect_refused(R"("typical_p":1.5)", "typical_p");
+  expect_refused(R"("min_tokens":-1)", "min_tokens");
+}
+
+TEST(ChatRequest, ParallelToolCalls) {
+  EXPECT_TRUE(accepted("").parallel_tool_calls);
+  EXPECT_FALSE(accepted(R"("parallel_tool_calls":false)").parallel_tool_calls);
+  expect_refused(R"("parallel_tool_calls":"no")", "parallel_tool_calls");
 }
 
 TEST(ChatRequest, WrongTypesNameTheField) {

@@ -4,33 +4,61 @@
 #include <utility>
 #include <vector>
 
+#include "server/chat_choice.h"
+#include "server/chat_json.h"
+
 namespace penstock {
 namespace {
 
+std::vector<ChatChoice> make_choices(size_t n, AnswerParserOptions parser) {
+  std::vector<ChatChoice> choices;
+  for (size_t i = 0; i < n; ++i) {
+    choices.emplace_back(parser);
+    ++parser.seed;
+  }
+  return choices;
+}
+
+// null, as OpenAI has it, where there are none.
+OrderedJson logprobs_object(OrderedJson items) {
+  if (items.empty()) return nullptr;
+  return {{"content", std::move(items)}, {"refusal", nullptr}};
+}
+
 class ChatEvents : public AnswerWriter {
  public:
-  ChatEvents(AnswerHead head, size_t n_choices, bool include_usage)
-      : head_(std::move(head)), n_choices_(n_choices), include_usage_(include_usage) {}
+  ChatEvents(AnswerHead head, std::vector<ChatChoice> choices, bool include_usage,
+             const Tokenizer& tokenizer)
+      : head_(std::move(head)),
+        choices_(std::move(choices)),
+        include_usage_(include_usage),
+        tokenizer_(tokenizer) {}
 
   std::string begin() override {
     std::string events;
-    for (size_t i = 0; i < n_choices_; ++i) {
-      events += chunk(one_choice(i, {{"role", "assistant"}, {"content", ""}}, nullptr), nullptr);
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      events +=
+          chunk(one_choice(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr), nullptr);
     }
     return events;
   }
 
   std::string push(size_t choice, const OutputUpdate& update) override {
+    const ChoicePart part = choices_[choice].push(update);
     std::string events;
-    if (!update.text.empty()) {
-      events += chunk(one_choice(choice, {{"content", update.text}}, nullptr), nullptr);
-    }
-    if (update.end) {
-      events += chunk(one_choice(choice, OrderedJson::object(), to_string((*update.end)->reason)),
+    if (!part.delta.empty() || !part.tokens.empty()) {
+      events += chunk(one_choice(choice, delta_object(part.delta),
+                                 logprobs_object(logprob_items(part.tokens, tokenizer_)), nullptr),
                       nullptr);
+    }
+    if (!part.finish_reason.empty()) {
+      events +=
+          chunk(one_choice(choice, OrderedJson::object(), nullptr, part.finish_reason), nullptr);
     }
     return events;
   }
+
+  bool is_satisfied(size_t choice) const override { return choices_[choice].is_satisfied(); }
 
   std::string end(const Usage& usage) override {
     std::string events;
@@ -46,39 +74,49 @@ class ChatEvents : public AnswerWriter {
     return event(dump_answer(object));
   }
 
-  static OrderedJson one_choice(size_t index, OrderedJson delta, OrderedJson finish_reason) {
+  static OrderedJson one_choice(size_t index, OrderedJson delta, OrderedJson logprobs,
+                                OrderedJson finish_reason) {
     return OrderedJson::array({{{"index", index},
                                 {"delta", std::move(delta)},
-                                {"logprobs", nullptr},
+                                {"logprobs", std::move(logprobs)},
                                 {"finish_reason", std::move(finish_reason)}}});
   }
 
   const AnswerHead head_;
-  const size_t n_choices_;
+  std::vector<ChatChoice> choices_;
   const bool include_usage_;
+  const Tokenizer& tokenizer_;
 };
 
 class ChatBody : public AnswerWriter {
  public:
-  ChatBody(AnswerHead head, size_t n_choices) : head_(std::move(head)), choices_(n_choices) {}
+  ChatBody(AnswerHead head, std::vector<ChatChoice> choices, const Tokenizer& tokenizer)
+      : head_(std::move(head)), tokenizer_(tokenizer) {
+    for (ChatChoice& choice : choices) choices_.push_back({.output = std::move(choice)});
+  }
 
   std::string begin() override { return {}; }
 
   std::string push(size_t choice, const OutputUpdate& update) override {
-    choices_[choice].text += update.text;
-    if (update.end) choices_[choice].reason = (*update.end)->reason;
+    const ChoicePart part = choices_[choice].output.push(update);
+    choices_[choice].message.add(part.delta);
+    for (OrderedJson& item : logprob_items(part.tokens, tokenizer_)) {
+      choices_[choice].logprobs.push_back(std::move(item));
+    }
+    if (!part.finish_reason.empty()) choices_[choice].finish_reason = part.finish_reason;
     return {};
   }
+
+  bool is_satisfied(size_t choice) const override { return choices_[choice].output.is_satisfied(); }
 
   std::string end(const Usage& usage) override {
     OrderedJson object = head_object(head_, "chat.completion");
     object["choices"] = OrderedJson::array();
     for (size_t i = 0; i < choices_.size(); ++i) {
-      object["choices"].push_back(
-          {{"index", i},
-           {"message", {{"role", "assistant"}, {"content", choices_[i].text}}},
-           {"logprobs", nullptr},
-           {"finish_reason", to_string(choices_[i].reason)}});
+      object["choices"].push_back({{"index", i},
+                                   {"message", choices_[i].message.object()},
+                                   {"logprobs", logprobs_object(std::move(choices_[i].logprobs))},
+                                   {"finish_reason", choices_[i].finish_reason}});
     }
     object["usage"] = usage_object(usage);
     return dump_answer(object);
@@ -86,20 +124,28 @@ class ChatBody : public AnswerWriter {
 
  private:
   struct Choice {
-    std::string text = {};
-    FinishReason reason = FinishReason::kStop;
+    ChatChoice output;
+    ChatMessage message = {};
+    OrderedJson logprobs = OrderedJson::array();
+    std::string_view finish_reason = {};
   };
 
   const AnswerHead head_;
   std::vector<Choice> choices_;
+  const Tokenizer& tokenizer_;
 };
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> make_chat_writer(AnswerHead head, const ChatRequest& request) {
-  const auto n_choices = static_cast<size_t>(request.n);
-  if (!request.stream) return std::make_unique<ChatBody>(std::move(head), n_choices);
-  return std::make_unique<ChatEvents>(std::move(head), n_choices, request.include_usage);
+std::unique_ptr<AnswerWriter> make_chat_writer(AnswerHead head, const ChatRequest& request,
+                                               AnswerParserOptions parser,
+                                               const Tokenizer& tokenizer) {
+  std::vector<ChatChoice> choices = make_choices(static_cast<size_t>(request.n), std::move(parser));
+  if (!request.stream) {
+    return std::make_unique<ChatBody>(std::move(head), std::move(choices), tokenizer);
+  }
+  return std::make_unique<ChatEvents>(std::move(head), std::move(choices), request.include_usage,
+                                      tokenizer);
 }
 
 }  // namespace penstock

@@ -1,8 +1,12 @@
 #include "server/generation_fields.h"
 
+#include <charconv>
 #include <limits>
+#include <map>
 #include <random>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -11,12 +15,46 @@ namespace {
 constexpr size_t kMaxKeys = 1024;
 constexpr size_t kMaxStops = 16;
 
+bool is_token_id(int64_t id) { return id >= 0 && id <= std::numeric_limits<int32_t>::max(); }
+
+Result<std::vector<int32_t>> read_token_ids(const JsonFields& fields, std::string_view name) {
+  PENSTOCK_ASSIGN(const auto numbers, fields.integers(name));
+  std::vector<int32_t> ids;
+  for (const int64_t id : numbers) {
+    if (!is_token_id(id)) {
+      return refuse_field(ErrorKind::kInvalidArgument, fields.path(name),
+                          fmt::format("has {}, which is no token id", id));
+    }
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+// An object of token ids, written as text, and what is added to their logits.
+Result<std::map<int32_t, double>> read_logit_bias(const JsonFields& fields) {
+  std::map<int32_t, double> biases;
+  PENSTOCK_ASSIGN(const OrderedJson* object, fields.object("logit_bias"));
+  if (object == nullptr) return biases;
+  for (const auto& [key, bias] : object->items()) {
+    int64_t id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || !is_token_id(id)) {
+      return refuse_field(ErrorKind::kInvalidArgument, "logit_bias",
+                          fmt::format("has the key \"{}\", which is no token id", key));
+    }
+    if (!bias.is_number()) return wrong_type("logit_bias." + key, "a number", bias);
+    biases[static_cast<int32_t>(id)] = bias.get<double>();
+  }
+  return biases;
+}
+
 Result<void> read_sampling(const JsonFields& fields, GenerationFields& request) {
   SamplingOptions& sampling = request.generation.sampling;
   const std::pair<std::string_view, double*> numbers[] = {
       {"temperature", &sampling.temperature},
       {"top_p", &sampling.top_p},
       {"min_p", &sampling.min_p},
+      {"typical_p", &sampling.typical_p},
       {"repetition_penalty", &sampling.repetition_penalty},
       {"presence_penalty", &sampling.presence_penalty},
       {"frequency_penalty", &sampling.frequency_penalty},
@@ -29,8 +67,13 @@ Result<void> read_sampling(const JsonFields& fields, GenerationFields& request) 
   if (top_k) sampling.top_k = *top_k == -1 ? 0 : *top_k;  // -1 is how some clients say "all"
   PENSTOCK_ASSIGN(const auto seed, fields.integer("seed"));
   if (seed) request.seed = static_cast<uint64_t>(*seed);
-  PENSTOCK_ASSIGN(const OrderedJson* bias, fields.object("logit_bias"));
-  if (bias != nullptr && !bias->empty()) return not_yet("logit_bias", "other than empty");
+  PENSTOCK_ASSIGN(const auto min_tokens, fields.integer("min_tokens"));
+  sampling.min_tokens = min_tokens.value_or(0);
+  PENSTOCK_ASSIGN(const auto window, fields.integer("penalty_window"));
+  sampling.penalty_window = window.value_or(0);
+  PENSTOCK_ASSIGN(sampling.logit_bias, read_logit_bias(fields));
+  PENSTOCK_ASSIGN(sampling.banned_ids, read_token_ids(fields, "banned_token_ids"));
+  PENSTOCK_ASSIGN(sampling.forced_ids, read_token_ids(fields, "forced_token_ids"));
   return validate(sampling);
 }
 
@@ -55,14 +98,7 @@ Result<void> read_stops(const JsonFields& fields, GenerationRequest& generation)
         ErrorKind::kInvalidArgument, "stop",
         fmt::format("has {} strings, but may have at most {}", generation.stop.size(), kMaxStops));
   }
-  PENSTOCK_ASSIGN(const auto stop_ids, fields.integers("stop_token_ids"));
-  for (const int64_t id : stop_ids) {
-    if (id < 0 || id > std::numeric_limits<int32_t>::max()) {
-      return refuse_field(ErrorKind::kInvalidArgument, "stop_token_ids",
-                          fmt::format("has {}, which is no token id", id));
-    }
-    generation.stop_ids.push_back(static_cast<int32_t>(id));
-  }
+  PENSTOCK_ASSIGN(generation.stop_ids, read_token_ids(fields, "stop_token_ids"));
   PENSTOCK_ASSIGN(const auto ignore_eos, fields.flag("ignore_eos"));
   generation.ignore_eos = ignore_eos.value_or(false);
   return {};

@@ -124,7 +124,8 @@ TEST(Server, AnswersWhole) {
   EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
   // "<|im_start|>" "user\nhi" "<|im_end|>" "\n" "<|im_start|>" "assistant\n"; 13 bytes and the end.
   EXPECT_EQ(body["usage"], Json::parse(R"({"prompt_tokens":21,"completion_tokens":14,
-                                           "total_tokens":35})"));
+                                           "total_tokens":35,
+                                           "prompt_tokens_details":{"cached_tokens":0}})"));
 }
 
 TEST(Server, StreamsTheSameCharacterByCharacter) {
@@ -316,7 +317,7 @@ TEST(Server, RefusedRequestsNameTheFieldAndTheServerLives) {
   expect_error(server.chat(std::string(100'000, '[')), 400, "nested");
   expect_error(server.chat(R"({"messages":[]})"), 400, "messages");
   expect_error(server.chat(chat_body(R"("temperature":"hot")")), 400, "temperature");
-  expect_error(server.chat(chat_body(R"("logprobs":true)")), 400, "not supported yet");
+  expect_error(server.chat(chat_body(R"("tool_choice":"required")")), 400, "not supported yet");
   expect_error(server.chat(R"({"model":"gpt-9","messages":[{"role":"user","content":"x"}]})"), 404,
                "gpt-9");
   // BC-02: both numbers, at once.

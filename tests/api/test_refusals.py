@@ -41,7 +41,8 @@ def test_bc_40_no_conversation(server, body, param):
     ("temperature", "hot"), ("temperature", -1), ("temperature", 2.1), ("top_p", 1.5), ("top_k", -2), ("top_k", 0.5),
     ("min_p", 2), ("seed", "x"), ("stream", 1), ("stop", 3), ("stop", [1]), ("stop", [""]), ("stop", ["a"] * 17),
     ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", "5"), ("max_completion_tokens", 0), ("n", 129), ("n", 0),
-    ("logprobs", True), ("logit_bias", {"5": 1}), ("response_format", {"type": "json_object"}), ("model", 5),
+    ("logprobs", 1), ("logit_bias", {"five": 1}), ("logit_bias", {"5": 101}), ("logit_bias", {"-1": 1}), ("logit_bias", {"999999": 1}),
+    ("logit_bias", {"5": "x"}), ("typical_p", 2), ("min_tokens", -1), ("banned_token_ids", ["x"]), ("response_format", {"type": "json_object"}), ("model", 5),
     ("tools", 5), ("stream_options", [])])
 def test_bc_53_54_56_fields(server, field, value):
     error = refused(server, raw.chat_body(**{field: value}))

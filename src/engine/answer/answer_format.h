@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,8 +38,8 @@ struct AnswerFormat {
 
 // As --tool-parser and --reasoning-parser name them: "auto", "none", and the names above.
 struct AnswerFormatChoice {
-  std::string_view tools = "auto";
-  std::string_view reasoning = "auto";
+  std::string tools = "auto";
+  std::string reasoning = "auto";
 };
 
 // kInvalidArgument for a name that is none.

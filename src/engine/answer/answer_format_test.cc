@@ -76,10 +76,10 @@ TEST(AnswerFormat, Reasoning) {
 
 TEST(AnswerFormat, NamesOverride) {
   const Tokenizer tokenizer = tokenizer_with({});
-  const auto named = [&](std::string_view tools, std::string_view reasoning) {
+  const auto named = [&](std::string tools, std::string reasoning) {
     return choose_answer_format({.tools = tools, .reasoning = reasoning}, "<tool_call>", tokenizer);
   };
-  for (const std::string_view name : {"none", "hermes", "qwen3_coder", "llama3_json", "mistral"}) {
+  for (const std::string name : {"none", "hermes", "qwen3_coder", "llama3_json", "mistral"}) {
     EXPECT_EQ(tool_form_name(named(name, "none")->tools), name);
   }
   EXPECT_EQ(named("none", "none")->reasoning, ReasoningTags{});
