@@ -461,11 +461,12 @@ TEST(AnswerParser, DepthAndLengthAreBounded) {
 // What looks like beginnings over and over costs no more than its length.
 TEST(AnswerParser, BeginningsWithoutEndTakeLinearTime) {
   std::string text;
-  while (text.size() < 4'000'000) text += R"(<tool_call>{"arguments":{"a":"</parameter>   )";
+  while (text.size() < 1'000'000) text += R"(<tool_call>{"arguments":{"a":"</parameter>   )";
   EXPECT_EQ(parse_pieces(script_options(kHermes), {text}).content.size(), text.size());
-  std::string value = "<function=read><parameter=path>";
-  while (value.size() < 1'000'000) value += "</parameter>" + std::string(255, ' ');
-  EXPECT_EQ(parse_pieces(script_options(kCoder), {value}).calls.size(), 1U);
+  const std::string value = "</parameter>" + std::string(300'000, ' ') + "</parameter>";
+  const Seen seen =
+      parse_pieces(script_options(kCoder), {"<function=read><parameter=path>", value});
+  EXPECT_EQ(seen.calls.at(0).arguments, "{\"path\":\"" + value.substr(0, 300'012) + "\"}");
 }
 
 }  // namespace

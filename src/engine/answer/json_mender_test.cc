@@ -69,6 +69,7 @@ TEST(JsonMender, OtherTextComesBackAsItIs) {
     std::erase(without_space, ' ');
     EXPECT_EQ(mended.out, without_space);
   }
+  EXPECT_EQ(mend("[[1,] 2").out, "[[1]2") << "a comma that was left out stays so";
   EXPECT_EQ(mend(std::string(5000, 'x')).step, Step::kBroken) << "no word is so long";
 }
 
