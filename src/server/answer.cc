@@ -1,5 +1,6 @@
 #include "server/answer.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
@@ -11,12 +12,20 @@
 #include "engine/output_stream.h"
 #include "server/error_response.h"
 #include "server/mailbox.h"
+#include "server/running_answers.h"
 #include "server/wakeup.h"
 
 namespace penstock {
 namespace {
 
 namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kComment = ": keep-alive\n\n";
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
 
 // One choice's request, as the engine runs it.
 struct Choice {
@@ -26,24 +35,22 @@ struct Choice {
   std::shared_ptr<Mailbox> mailbox = {};
   std::optional<RequestHandle> handle = {};
   std::optional<Result<OutputEnd>> end = {};
+  std::optional<Clock::time_point> last_token = {};
 };
 
 // Whichever way an answer is destroyed, the engine lets go of its requests and of the connection.
-class Answer {
+class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  static Result<std::shared_ptr<Answer>> begin(HttpStream& http, std::string_view body,
+  static Result<std::shared_ptr<Answer>> begin(HttpStream& http, const HttpRequest& request,
                                                const AnswerRoute& route, ServerState& state);
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
-  ~Answer() {
-    for (Choice& choice : choices_) choice.mailbox->close();
-  }
+  ~Answer();
 
   // The client has gone.
   void leave() {
     left_ = true;
-    for (Choice& choice : choices_) choice.handle.reset();
-    wakeup_->notify();
+    let_go();
   }
 
   // False when not all of it was taken, or it ended with an error.
@@ -52,70 +59,126 @@ class Answer {
     co_return co_await send_whole(http, request, keep_alive);
   }
 
+  AnswerOutcome outcome() const;
   std::string summary() const;
 
  private:
-  Answer(std::shared_ptr<const ServedModel> model, ServerState::Place answering, AnswerPlan plan,
-         const asio::any_io_executor& strand)
-      : model_(std::move(model)),
+  Answer(ServerState& state, std::shared_ptr<const ServedModel> model, ServerState::Place answering,
+         AnswerPlan plan, const asio::any_io_executor& strand)
+      : state_(state),
+        model_(std::move(model)),
         answering_(std::move(answering)),
         plan_(std::move(plan)),
+        strand_(strand),
         wakeup_(std::make_shared<Wakeup>(strand)) {}
 
-  Result<void> submit(const asio::any_io_executor& strand, size_t max_unsent_tokens);
+  Result<void> submit();
+  void register_progress(std::string_view route);
+  void cut_off(Error error);
+  void let_go();
+
   asio::awaitable<bool> send_events(HttpStream& http, const HttpRequest& request, bool keep_alive);
   asio::awaitable<bool> send_whole(HttpStream& http, const HttpRequest& request, bool keep_alive);
-  // What the writer makes of the events there are; waits until there are any, or nobody is left to
-  // read them.
-  asio::awaitable<std::string> receive();
+  // What the writer makes of the events there are; waits until there are any, nobody is left to
+  // read them, the answer's own time is over, or it is `limit`.
+  asio::awaitable<std::string> receive(Clock::time_point limit);
   std::string take_events(size_t index);
+  void note_event(Choice& choice, const TimedEvent& event);
   bool has_reader() const;
   bool ended() const;
   const Error* error() const;  // of the first choice that failed; null: none did
   Usage usage() const;
 
+  ServerState& state_;
   std::shared_ptr<const ServedModel> model_;
   ServerState::Place answering_;
   AnswerPlan plan_;
+  asio::any_io_executor strand_;
   std::shared_ptr<Wakeup> wakeup_;
   std::vector<Choice> choices_;
-  bool changed_ = false;  // an event was taken since receive() last returned
+  std::shared_ptr<AnswerProgress> progress_ = std::make_shared<AnswerProgress>();
+  std::optional<Error> cut_off_;  // by somebody other than engine and client
+  bool changed_ = false;          // an event was taken since receive() last returned
   bool left_ = false;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-Result<std::shared_ptr<Answer>> Answer::begin(HttpStream& http, std::string_view body,
+Answer::~Answer() {
+  state_.answers.remove(progress_->id);
+  for (Choice& choice : choices_) choice.mailbox->close();
+}
+
+// What of the prompt may be shared is decided by who asks, not by what.
+void set_prefix_sharing(AnswerPlan& plan, const HttpRequest& request, PrefixSharing sharing) {
+  for (GenerationRequest& choice : plan.choices) {
+    choice.use_prefix_cache = sharing != PrefixSharing::kOff;
+    if (sharing == PrefixSharing::kKey && request.key) {
+      choice.prefix_scope = fmt::format("key {}", *request.key);
+    }
+  }
+}
+
+Result<std::shared_ptr<Answer>> Answer::begin(HttpStream& http, const HttpRequest& request,
                                               const AnswerRoute& route, ServerState& state) try {
   auto model = state.model();
   if (model == nullptr) return std::unexpected(still_loading(state.load_state()));
   PENSTOCK_ASSIGN(auto answering, state.begin_answer());
-  PENSTOCK_ASSIGN(AnswerPlan plan, route.plan(body, *model));
+  PENSTOCK_ASSIGN(AnswerPlan plan, route.plan(request.body, *model));
+  set_prefix_sharing(plan, request, state.options.prefix_sharing);
   std::shared_ptr<Answer> answer(
-      new Answer(std::move(model), std::move(answering), std::move(plan), http.strand()));
-  if (auto submitted = answer->submit(http.strand(), state.options.max_unsent_tokens); !submitted) {
+      new Answer(state, std::move(model), std::move(answering), std::move(plan), http.strand()));
+  if (auto submitted = answer->submit(); !submitted) {
     Error error = std::move(submitted).error();
     if (error.param == "prompt") error.param = route.prompt_field;
     return std::unexpected(std::move(error));
   }
+  answer->register_progress(route.path);
   return answer;
 } catch (const std::exception& error) {
   return fail(ErrorKind::kInternal, "the request could not be prepared: {}", error.what());
 }
 
-Result<void> Answer::submit(const asio::any_io_executor& strand, size_t max_unsent_tokens) {
+Result<void> Answer::submit() {
   // Without a stream, nothing waits for the client: the engine's own limits are the bound.
-  const size_t bound = plan_.stream ? max_unsent_tokens : std::numeric_limits<size_t>::max();
+  const size_t bound =
+      plan_.stream ? state_.options.max_unsent_tokens : std::numeric_limits<size_t>::max();
   for (const GenerationRequest& request : plan_.choices) {
     PENSTOCK_ASSIGN(auto output, OutputStream::create(model_->chat->tokenizer(), request));
     Choice& choice = choices_.emplace_back(std::move(output));
     choice.mailbox = std::make_shared<Mailbox>(
-        [strand, wakeup = wakeup_] { asio::post(strand, [wakeup] { wakeup->notify(); }); }, bound);
+        [strand = strand_, wakeup = wakeup_] {
+          asio::post(strand, [wakeup] { wakeup->notify(); });
+        },
+        bound);
   }
   for (size_t i = 0; i < choices_.size(); ++i) {
     PENSTOCK_ASSIGN(choices_[i].handle,
                     model_->engine->submit(std::move(plan_.choices[i]), choices_[i].mailbox));
   }
   return {};
+}
+
+void Answer::register_progress(std::string_view route) {
+  progress_->id = plan_.head.id;
+  progress_->route = route;
+  progress_->prompt_tokens = usage().prompt_tokens;
+  progress_->cancel = [strand = strand_, weak = weak_from_this()] {
+    asio::post(strand, [weak] {
+      if (const auto answer = weak.lock()) {
+        answer->cut_off({.kind = ErrorKind::kCancelled, .message = "the request was cancelled"});
+      }
+    });
+  };
+  state_.answers.add(progress_);
+}
+
+void Answer::cut_off(Error error) {
+  if (!cut_off_ && !ended()) cut_off_ = std::move(error);
+  let_go();
+}
+
+void Answer::let_go() {
+  for (Choice& choice : choices_) choice.handle.reset();
+  wakeup_->notify();
 }
 
 bool Answer::has_reader() const {
@@ -134,6 +197,7 @@ bool Answer::ended() const {
 }
 
 const Error* Answer::error() const {
+  if (cut_off_) return &*cut_off_;
   for (const Choice& choice : choices_) {
     if (choice.end && !*choice.end) return &choice.end->error();
   }
@@ -153,13 +217,30 @@ Usage Answer::usage() const {
   return sum;
 }
 
+void Answer::note_event(Choice& choice, const TimedEvent& event) {
+  changed_ = true;
+  if (std::holds_alternative<BeginEvent>(event.event) &&
+      progress_->stage.load(std::memory_order_relaxed) == AnswerStage::kWaiting) {
+    progress_->stage.store(AnswerStage::kPrefilling, std::memory_order_relaxed);
+  }
+  if (!std::holds_alternative<TokenEvent>(event.event)) return;
+  if (choice.last_token) {
+    state_.metrics.observe_next_token(seconds_between(*choice.last_token, event.time));
+  } else {
+    state_.metrics.observe_first_token(seconds_between(progress_->begun, event.time));
+  }
+  choice.last_token = event.time;
+  progress_->stage.store(AnswerStage::kDecoding, std::memory_order_relaxed);
+  progress_->completion_tokens.fetch_add(1, std::memory_order_relaxed);
+}
+
 std::string Answer::take_events(size_t index) {
   Choice& choice = choices_[index];
   std::string written;
-  for (const Event& event : choice.mailbox->take()) {
+  for (const TimedEvent& event : choice.mailbox->take()) {
     if (choice.end) break;  // a stop string's; the engine had gone on
-    changed_ = true;
-    OutputUpdate update = choice.output.push(event);
+    note_event(choice, event);
+    OutputUpdate update = choice.output.push(event.event);
     if (!update.end || *update.end) written += plan_.writer->push(index, update);
     if (!update.end && plan_.writer->is_satisfied(index)) {
       update.end = OutputEnd{FinishReason::kStop, choice.output.usage()};
@@ -170,12 +251,20 @@ std::string Answer::take_events(size_t index) {
   return written;
 }
 
-asio::awaitable<std::string> Answer::receive() {
+asio::awaitable<std::string> Answer::receive(Clock::time_point limit) {
+  const std::chrono::milliseconds timeout = state_.options.answer_timeout;
+  const auto own_limit =
+      timeout.count() > 0 ? progress_->begun + timeout : Clock::time_point::max();
   for (;;) {
     std::string written;
     for (size_t i = 0; i < choices_.size(); ++i) written += take_events(i);
-    if (std::exchange(changed_, false) || !has_reader()) co_return written;
-    co_await wakeup_->wait();
+    if (std::exchange(changed_, false) || cut_off_ || !has_reader()) co_return written;
+    if (co_await wakeup_->wait_until(std::min(limit, own_limit))) continue;
+    if (Clock::now() < own_limit) co_return written;
+    cut_off({.kind = ErrorKind::kCancelled,
+             .message = fmt::format("the answer took longer than {} s",
+                                    seconds_between({}, Clock::time_point(timeout))),
+             .hint = "--request-timeout"});
   }
 }
 
@@ -183,10 +272,15 @@ asio::awaitable<bool> Answer::send_events(HttpStream& http, const HttpRequest& r
                                           bool keep_alive) {
   if (!co_await http.begin_events(request, keep_alive)) co_return false;
   std::string unsent = plan_.writer->begin();
+  auto comment_time = Clock::now() + state_.options.keep_alive_interval;
   while (!ended() && error() == nullptr) {
-    if (!unsent.empty() && !co_await http.send_events(unsent)) co_return false;
-    unsent = co_await receive();
+    if (!unsent.empty()) {
+      if (!co_await http.send_events(unsent)) co_return false;
+      comment_time = Clock::now() + state_.options.keep_alive_interval;
+    }
+    unsent = co_await receive(comment_time);
     if (!has_reader()) co_return false;
+    if (unsent.empty() && Clock::now() >= comment_time) unsent = kComment;
   }
   const Error* failure = error();
   unsent += failure == nullptr ? plan_.writer->end(usage()) : event(error_body(*failure));
@@ -197,7 +291,7 @@ asio::awaitable<bool> Answer::send_events(HttpStream& http, const HttpRequest& r
 asio::awaitable<bool> Answer::send_whole(HttpStream& http, const HttpRequest& request,
                                          bool keep_alive) {
   while (!ended() && error() == nullptr) {
-    co_await receive();
+    co_await receive(Clock::time_point::max());
     if (!has_reader()) co_return false;
   }
   const Error* failure = error();
@@ -206,14 +300,21 @@ asio::awaitable<bool> Answer::send_whole(HttpStream& http, const HttpRequest& re
   co_return co_await http.write(request, std::move(response), keep_alive);
 }
 
+AnswerOutcome Answer::outcome() const {
+  if (const Error* failure = error()) {
+    return failure->kind == ErrorKind::kCancelled ? AnswerOutcome::kCancelled
+                                                  : AnswerOutcome::kFailed;
+  }
+  return ended() ? AnswerOutcome::kCompleted : AnswerOutcome::kDisconnected;
+}
+
 std::string Answer::summary() const {
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun_;
-  std::string outcome = "the client left";
-  if (ended()) outcome = to_string((*choices_.front().end)->reason);
-  if (error() != nullptr) outcome = error()->text();
+  std::string how = "the client left";
+  if (ended()) how = to_string((*choices_.front().end)->reason);
+  if (error() != nullptr) how = error()->text();
   const Usage sum = usage();
   return fmt::format("{} tokens={}+{} seconds={:.3f}: {}", plan_.head.id, sum.prompt_tokens,
-                     sum.completion_tokens, seconds.count(), outcome);
+                     sum.completion_tokens, seconds_between(progress_->begun, Clock::now()), how);
 }
 
 }  // namespace
@@ -242,9 +343,11 @@ Result<void> check_model(std::string_view asked, const ServedModel& model) {
 asio::awaitable<bool> answer(std::shared_ptr<HttpStream> http, const HttpRequest& request,
                              const AnswerRoute& route, ServerState& state) {
   const bool keep_alive = request.keep_alive && !state.draining();
-  Result<std::shared_ptr<Answer>> begun = Answer::begin(*http, request.body, route, state);
+  Result<std::shared_ptr<Answer>> begun = Answer::begin(*http, request, route, state);
   if (!begun) {
     HttpResponse response = error_response(begun.error());
+    state.metrics.count_answer(
+        route.path, response.status == 500 ? AnswerOutcome::kFailed : AnswerOutcome::kRefused);
     state.log.info("POST {} {}", request.path, response.status);
     const bool sent = co_await http->write(request, std::move(response), keep_alive);
     co_return sent&& keep_alive;
@@ -254,8 +357,10 @@ asio::awaitable<bool> answer(std::shared_ptr<HttpStream> http, const HttpRequest
     if (const auto watched = weak.lock()) watched->leave();
   });
   const bool sent = co_await running->send(*http, request, keep_alive);
+  const AnswerOutcome outcome = running->outcome();
   running->leave();
   co_await http->stop_watching();
+  state.metrics.count_answer(route.path, outcome);
   state.log.info("POST {} {}", request.path, running->summary());
   co_return sent&& keep_alive;
 }

@@ -36,6 +36,7 @@ Result<void> check_model(std::string_view asked, const ServedModel& model);
 
 // A route: how its bodies are read, and what its clients call the prompt.
 struct AnswerRoute {
+  std::string_view path = {};
   Result<AnswerPlan> (*plan)(std::string_view body, const ServedModel& model) = nullptr;
   std::string_view prompt_field = "prompt";
 };

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <memory>
 
+#include "server/http_stream.h"
 #include "server/server_state.h"
 
 namespace penstock {
 
 // The socket's executor is a strand. `place` is the connection's own among the server's.
-boost::asio::awaitable<void> serve_connection(boost::asio::ip::tcp::socket socket,
+boost::asio::awaitable<void> serve_connection(HttpStream::Socket socket,
                                               std::shared_ptr<ServerState> state,
                                               ServerState::Place place);
 

@@ -60,8 +60,8 @@ HttpResponse error_response(const Error& error) {
       .status = status, .body = error_body(error), .retry_later = status == 429 || status == 503};
 }
 
-std::string error_body(unsigned status, std::string_view message) {
-  return body_of(message, status < 500 ? "invalid_request_error" : "server_error", "", "");
+std::string error_body(unsigned status, std::string_view message, std::string_view code) {
+  return body_of(message, status < 500 ? "invalid_request_error" : "server_error", "", code);
 }
 
 Error still_loading(const LoadState& state) {

@@ -16,7 +16,7 @@ unsigned http_status(ErrorKind kind);
 std::string error_body(const Error& error);
 HttpResponse error_response(const Error& error);
 // For what HTTP itself refuses, with its status alone.
-std::string error_body(unsigned status, std::string_view message);
+std::string error_body(unsigned status, std::string_view message, std::string_view code = {});
 
 Error still_loading(const LoadState& state);
 Error unknown_model(std::string_view asked, std::string_view served);

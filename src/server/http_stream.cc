@@ -53,22 +53,34 @@ void set_common_fields(Message& message, bool keep_alive) {
   message.keep_alive(keep_alive);
 }
 
-HttpRequest take_request(http::request<http::string_body>&& message) {
+// Without the body.
+HttpRequest request_of(const http::request<http::string_body>& message) {
   const std::string_view target(message.target().data(), message.target().size());
   return {.method = std::string(message.method_string()),
           .path = std::string(target.substr(0, target.find('?'))),
-          .body = std::move(message.body()),
+          .host = std::string(message[http::field::host]),
+          .origin = std::string(message[http::field::origin]),
+          .content_type = std::string(message[http::field::content_type]),
+          .authorization = std::string(message[http::field::authorization]),
           .version = message.version(),
           .keep_alive = message.keep_alive()};
 }
 
 }  // namespace
 
-HttpStream::HttpStream(asio::ip::tcp::socket socket, const ServerOptions& options)
-    : options_(options), stream_(std::move(socket)), watch_ended_(stream_.get_executor()) {
-  error_code ignored;
-  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+void add_cors_headers(HttpResponse& response, const HttpRequest& request) {
+  if (request.allow_origin.empty()) return;
+  response.headers.emplace_back("Access-Control-Allow-Origin", request.allow_origin);
+  response.headers.emplace_back("Vary", "Origin");
 }
+
+HttpStream::HttpStream(Socket socket, const ServerOptions& options, const Access& access,
+                       Metrics& metrics)
+    : options_(options),
+      access_(access),
+      metrics_(metrics),
+      stream_(std::move(socket)),
+      watch_ended_(stream_.get_executor()) {}
 
 asio::awaitable<bool> HttpStream::await_first_byte() {
   if (buffer_.size() > 0) co_return true;
@@ -84,27 +96,32 @@ asio::awaitable<HttpRead> HttpStream::read() {
   http::request_parser<http::string_body> parser;
   parser.header_limit(static_cast<std::uint32_t>(options_.max_header_bytes));
   parser.body_limit(options_.max_body_bytes);
-  stream_.expires_after(options_.request_timeout);
+  stream_.expires_after(options_.read_timeout);
   const auto [header_ec, n_header] =
       co_await http::async_read_header(stream_, buffer_, parser, kAwait);
   if (header_ec) co_return failed_read(header_ec, options_);
+  HttpRequest request = request_of(parser.get());
+  if (auto answer = access_.check(request)) co_return *std::move(answer);
 
   if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
     if (!co_await send("HTTP/1.1 100 Continue\r\n\r\n")) co_return ConnectionClosed{};
   }
-  stream_.expires_after(options_.request_timeout);
+  stream_.expires_after(options_.read_timeout);
   const auto [body_ec, n_body] = co_await http::async_read(stream_, buffer_, parser, kAwait);
   if (body_ec) co_return failed_read(body_ec, options_);
-  co_return take_request(parser.release());
+  request.body = std::move(parser.get().body());
+  co_return request;
 }
 
 asio::awaitable<bool> HttpStream::write(const HttpRequest& request, HttpResponse response,
                                         bool keep_alive) {
   http::response<http::string_body> message(http::int_to_status(response.status), request.version);
   set_common_fields(message, keep_alive);
-  message.set(http::field::content_type, "application/json");
-  if (!response.allow.empty()) message.set(http::field::allow, response.allow);
+  if (!response.body.empty()) message.set(http::field::content_type, response.content_type);
+  add_cors_headers(response, request);
+  for (const auto& [name, value] : response.headers) message.set(name, value);
   if (response.retry_later) message.set(http::field::retry_after, "1");
+  metrics_.count_response(response.status);
   message.body() = std::move(response.body);
   message.prepare_payload();
   http::response_serializer<http::string_body> serializer(message);
@@ -124,6 +141,10 @@ asio::awaitable<bool> HttpStream::begin_events(const HttpRequest& request, bool 
   set_common_fields(message, keep_alive);
   message.set(http::field::content_type, "text/event-stream");
   message.set(http::field::cache_control, "no-cache");
+  HttpResponse cors;
+  add_cors_headers(cors, request);
+  for (const auto& [name, value] : cors.headers) message.set(name, value);
+  metrics_.count_response(200);
   if (chunked_) message.chunked(true);
   http::response_serializer<http::empty_body> serializer(message);
   stream_.expires_after(options_.write_timeout);
@@ -177,7 +198,7 @@ asio::awaitable<void> HttpStream::stop_watching() {
 
 asio::awaitable<void> HttpStream::close_gently() {
   error_code ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  stream_.socket().shutdown(asio::socket_base::shutdown_send, ignored);
   stream_.expires_after(kLinger);
   for (;;) {
     buffer_.clear();

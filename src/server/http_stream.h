@@ -3,15 +3,21 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "server/access.h"
+#include "server/metrics.h"
 #include "server/server.h"
 #include "server/wakeup.h"
 
@@ -20,28 +26,45 @@ namespace penstock {
 struct HttpRequest {
   std::string method = {};
   std::string path = {};  // without the query
+  std::string host = {};
+  std::string origin = {};
+  std::string content_type = {};
+  std::string authorization = {};  // a secret
   std::string body = {};
   unsigned version = 11;  // 10: HTTP/1.0
   bool keep_alive = true;
+  // Set by Access:
+  std::optional<size_t> key = {};  // which of the server's keys it came with
+  std::string allow_origin = {};   // the web page that may read the answer
 };
 
 struct HttpResponse {
   unsigned status = 200;
-  std::string body = {};   // JSON
-  std::string allow = {};  // with 405: the methods that are allowed
+  std::string body = {};
+  std::string_view content_type = "application/json";             // a constant
+  std::vector<std::pair<std::string, std::string>> headers = {};  // beside the usual ones
   bool retry_later = false;
+  std::function<void()> after = {};  // to be called once it has been sent
 };
+
+// So that the web page the request came from may read the response.
+void add_cors_headers(HttpResponse& response, const HttpRequest& request);
 
 struct ConnectionClosed {};
 
-// A request; what to answer to one that breaks HTTP's rules or our limits; or the end.
+// A request; what to answer to one that breaks HTTP's rules or our limits, or whose header Access
+// had an answer to; or the end.
 using HttpRead = std::variant<HttpRequest, HttpResponse, ConnectionClosed>;
 
 // One thread: the strand's, which is the socket's executor. Held by a shared_ptr, for the watching
 // coroutine's sake.
 class HttpStream : public std::enable_shared_from_this<HttpStream> {
  public:
-  HttpStream(boost::asio::ip::tcp::socket socket, const ServerOptions& options);
+  // A socket of either kind, TCP's or a path's.
+  using Socket = boost::asio::generic::stream_protocol::socket;
+
+  // All must outlive this.
+  HttpStream(Socket socket, const ServerOptions& options, const Access& access, Metrics& metrics);
 
   boost::asio::any_io_executor strand() { return stream_.get_executor(); }
 
@@ -72,7 +95,9 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
                                          std::function<void()> on_gone);
 
   const ServerOptions& options_;
-  boost::beast::tcp_stream stream_;
+  const Access& access_;
+  Metrics& metrics_;
+  boost::beast::basic_stream<boost::asio::generic::stream_protocol> stream_;
   boost::beast::flat_buffer buffer_;  // read and not yet parsed
   bool chunked_ = true;               // the events being sent
   bool watching_ = false;

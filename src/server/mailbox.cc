@@ -11,12 +11,12 @@ bool Mailbox::push(Event event) {
     overflowed_ = true;
     return false;
   }
-  events_.push_back(std::move(event));
+  events_.push_back({std::move(event), std::chrono::steady_clock::now()});
   if (events_.size() == 1) notify_();
   return true;
 }
 
-std::vector<Event> Mailbox::take() {
+std::vector<TimedEvent> Mailbox::take() {
   const std::scoped_lock lock(mutex_);
   return std::exchange(events_, {});
 }

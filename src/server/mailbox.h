@@ -1,6 +1,7 @@
 // A sink for a connection: keeps a request's events until the connection's own thread takes them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <mutex>
@@ -9,6 +10,12 @@
 #include "engine/request.h"
 
 namespace penstock {
+
+// When the engine had the event, however late its reader takes it.
+struct TimedEvent {
+  Event event;
+  std::chrono::steady_clock::time_point time;
+};
 
 // Thread-safe.
 class Mailbox : public EventSink {
@@ -22,7 +29,7 @@ class Mailbox : public EventSink {
   bool push(Event event) override;
 
   // All there are, in order.
-  std::vector<Event> take();
+  std::vector<TimedEvent> take();
   bool overflowed() const;
   // The reader goes away: once this has returned, `notify` is not called any more.
   void close();
@@ -31,8 +38,8 @@ class Mailbox : public EventSink {
   mutable std::mutex mutex_;
   std::function<void()> notify_;  // under mutex_; empty when closed
   const size_t max_tokens_;
-  std::vector<Event> events_;  // under mutex_
-  bool overflowed_ = false;    // under mutex_
+  std::vector<TimedEvent> events_;  // under mutex_
+  bool overflowed_ = false;         // under mutex_
 };
 
 }  // namespace penstock

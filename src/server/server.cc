@@ -3,46 +3,25 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "server/connection.h"
+#include "server/listener.h"
 #include "server/server_state.h"
 
 namespace penstock {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-
-Result<tcp::acceptor> listen(asio::io_context& context, const ServerOptions& options) {
-  error_code ec;
-  const auto address = asio::ip::make_address(options.host, ec);
-  if (ec) {
-    return fail(ErrorKind::kInvalidArgument, "\"{}\" is no numeric address to listen on",
-                options.host);
-  }
-  const tcp::endpoint endpoint(address, options.port);
-  tcp::acceptor acceptor(context);
-  acceptor.open(endpoint.protocol(), ec);
-  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  if (!ec) acceptor.bind(endpoint, ec);
-  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
-  if (ec) {
-    return fail(ErrorKind::kIo, "cannot listen on {} port {}: {}", options.host, options.port,
-                ec.message());
-  }
-  return acceptor;
-}
 
 // An exception ends its coroutine, and nothing else.
 auto report_exception(std::shared_ptr<ServerState> state, std::string_view where) {
@@ -63,9 +42,10 @@ class AsioServer : public Server {
   ~AsioServer() override { stop(); }
 
   Result<void> start() {
-    PENSTOCK_ASSIGN(tcp::acceptor acceptor, listen(*context_, state_->options));
-    port_ = acceptor.local_endpoint().port();
-    asio::co_spawn(*context_, accept(std::move(acceptor)), report_exception(state_, "accepting"));
+    PENSTOCK_ASSIGN(listener_, Listener::open(*context_, state_->options));
+    port_ = listener_->port();
+    address_ = listener_->address();
+    asio::co_spawn(*context_, accept(), report_exception(state_, "accepting"));
     for (int i = 0; i < state_->options.n_threads; ++i) {
       threads_.emplace_back([this] { context_->run(); });
     }
@@ -73,6 +53,7 @@ class AsioServer : public Server {
   }
 
   uint16_t port() const override { return port_; }
+  std::string address() const override { return address_; }
   void set_progress(const ProgressUpdate& update) override { state_->set_progress(update); }
   void set_ready(ServedModel model) override { state_->set_ready(std::move(model)); }
   bool drain(std::chrono::milliseconds limit) override { return state_->drain(limit); }
@@ -81,13 +62,14 @@ class AsioServer : public Server {
     if (!context_) return;
     context_->stop();
     for (std::thread& thread : threads_) thread.join();
+    listener_.reset();
     context_.reset();  // with it every connection's coroutine, which lets go of its request
   }
 
  private:
-  asio::awaitable<void> accept(tcp::acceptor acceptor) {
+  asio::awaitable<void> accept() {
     for (;;) {
-      auto [ec, socket] = co_await acceptor.async_accept(asio::make_strand(*context_), kAwait);
+      auto [ec, socket] = co_await listener_->accept(*context_);
       if (ec) {
         state_->log.warn("cannot accept a connection: {}", ec.message());
         // Out of file descriptors, as a rule: trying again at once would only spin.
@@ -109,7 +91,9 @@ class AsioServer : public Server {
   std::shared_ptr<ServerState> state_;
   std::unique_ptr<asio::io_context> context_ = std::make_unique<asio::io_context>();
   std::vector<std::thread> threads_;
+  std::optional<Listener> listener_;
   uint16_t port_ = 0;
+  std::string address_;
 };
 
 }  // namespace

@@ -1,8 +1,23 @@
 #include "server/server_state.h"
 
+#include <boost/asio/ip/address.hpp>
 #include <utility>
 
 namespace penstock {
+namespace {
+
+bool on_loopback(const ServerOptions& options) {
+  boost::system::error_code ec;
+  const auto address = boost::asio::ip::make_address(options.host, ec);
+  return options.unix_socket.empty() && !ec && address.is_loopback();
+}
+
+}  // namespace
+
+ServerState::ServerState(ServerOptions options_in, Log log_in)
+    : options(std::move(options_in)),
+      log(std::move(log_in)),
+      access(options.access, on_loopback(options)) {}
 
 ServerState::Place::~Place() {
   if (state_ == nullptr) return;
@@ -58,6 +73,11 @@ Result<ServerState::Place> ServerState::begin_answer() {
 bool ServerState::draining() const {
   const std::scoped_lock lock(mutex_);
   return draining_;
+}
+
+size_t ServerState::n_connections() const {
+  const std::scoped_lock lock(mutex_);
+  return n_connections_;
 }
 
 bool ServerState::drain(std::chrono::milliseconds limit) {

@@ -13,6 +13,9 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/result.h"
+#include "server/access.h"
+#include "server/metrics.h"
+#include "server/running_answers.h"
 #include "server/server.h"
 
 namespace penstock {
@@ -42,11 +45,14 @@ class ServerState {
     size_t* count_;
   };
 
-  ServerState(ServerOptions options_in, Log log_in)
-      : options(std::move(options_in)), log(std::move(log_in)) {}
+  ServerState(ServerOptions options_in, Log log_in);
 
   const ServerOptions options;
   const Log log;
+  const Access access;
+  const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+  Metrics metrics;
+  RunningAnswers answers;
 
   void set_progress(const ProgressUpdate& update);
   void set_ready(ServedModel model);
@@ -59,6 +65,7 @@ class ServerState {
   // kUnavailable once draining.
   Result<Place> begin_answer();
   bool draining() const;
+  size_t n_connections() const;
   // No answers begin any more; waits for the others. False: some are left after `limit`.
   bool drain(std::chrono::milliseconds limit);
 

@@ -55,6 +55,11 @@ class TestClient {
     ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   }
+  struct FromFd {
+    int fd;
+  };
+  // Takes a connected socket.
+  explicit TestClient(FromFd connected) : fd_(connected.fd) {}
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
   ~TestClient() { close(); }
@@ -73,8 +78,10 @@ class TestClient {
     }
     return true;
   }
-  void request(std::string_view method, std::string_view path, std::string_view body = {}) {
-    send(fmt::format("{} {} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n{}", method, path,
+  // `headers`: whole lines, each with its "\r\n".
+  void request(std::string_view method, std::string_view path, std::string_view body = {},
+               std::string_view headers = "Host: localhost\r\n") {
+    send(fmt::format("{} {} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{}", method, path, headers,
                      body.size(), body));
   }
 
@@ -95,7 +102,7 @@ class TestClient {
     if (!wait_for("\r\n\r\n")) return response;
     parse_header(response);
     const auto length = response.headers.find("content-length");
-    if (head) return response;
+    if (head || response.status == 204) return response;
     if (length != response.headers.end()) {
       response.body = take(std::strtoul(length->second.c_str(), nullptr, 10));
     } else if (response.headers.contains("transfer-encoding")) {
@@ -162,9 +169,10 @@ class TestClient {
 };
 
 inline TestResponse ask(uint16_t port, std::string_view method, std::string_view path,
-                        std::string_view body = {}) {
+                        std::string_view body = {},
+                        std::string_view headers = "Host: localhost\r\n") {
   TestClient client(port);
-  client.request(method, path, body);
+  client.request(method, path, body, headers);
   return client.response(method == "HEAD");
 }
 

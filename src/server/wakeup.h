@@ -6,6 +6,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 
 namespace penstock {
 
@@ -19,17 +20,23 @@ class Wakeup {
     timer_.cancel();
   }
 
-  // Returns at once when notified since the last wait.
-  boost::asio::awaitable<void> wait() {
+  // Returns at once when notified since the last wait; false when the time has come instead.
+  boost::asio::awaitable<bool> wait_until(std::chrono::steady_clock::time_point limit) {
     while (!pending_) {
-      timer_.expires_at(boost::asio::steady_timer::time_point::max());
+      if (std::chrono::steady_clock::now() >= limit) co_return false;
+      timer_.expires_at(limit);
       co_await timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
     }
     pending_ = false;
+    co_return true;
+  }
+
+  boost::asio::awaitable<void> wait() {
+    co_await wait_until(std::chrono::steady_clock::time_point::max());
   }
 
  private:
-  boost::asio::steady_timer timer_;  // never expires; cancelled to wake
+  boost::asio::steady_timer timer_;  // cancelled to wake
   bool pending_ = false;
 };
 

@@ -32,8 +32,10 @@ class Connection:
     def send(self, data):
         self.socket.sendall(data)
 
-    def request(self, method, path, body=b""):
-        self.send(f"{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    def request(self, method, path, body=b"", headers=None):
+        fields = {"Host": "localhost", "Content-Length": len(body), **(headers or {})}
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+        self.send("\r\n".join([*lines, "", ""]).encode() + body)
 
     def header(self):
         status = int(self.file.readline().split()[1])
@@ -59,9 +61,9 @@ class Connection:
         return self.file.read(1) == b""
 
 
-def ask(port, method, path, body=b""):
+def ask(port, method, path, body=b"", headers=None):
     with Connection(port) as connection:
-        connection.request(method, path, body)
+        connection.request(method, path, body, headers)
         return connection.response()
 
 

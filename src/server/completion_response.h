@@ -1,0 +1,19 @@
+// What POST /v1/completions answers: one object, or server-sent events.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/answer_head.h"
+#include "server/answer_writer.h"
+#include "server/completion_request.h"
+
+namespace penstock {
+
+// `echoes`: what stands before each choice's own text; one for each choice.
+std::unique_ptr<AnswerWriter> make_completion_writer(AnswerHead head,
+                                                     const CompletionRequest& request,
+                                                     std::vector<std::string> echoes);
+
+}  // namespace penstock
