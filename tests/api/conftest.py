@@ -19,23 +19,26 @@ START_SECONDS = 240  # a sanitizer build on a busy machine
 class Server:
     """A running `penstock serve`, and everything it has written to stderr."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, environment=None):
         binary, model = os.environ["PENSTOCK_BIN"], os.environ["PENSTOCK_TEST_MODEL"]
+        where = [] if "--unix-socket" in arguments else ["--port", "0"]
         self.process = subprocess.Popen(
-            [binary, "serve", model, "--port", "0", "--name", "smollm2", *arguments], stderr=subprocess.PIPE, text=True)
+            [binary, "serve", model, *where, "--name", "smollm2", *arguments], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **(environment or {})})
+        self.port = None
         self.lines = []
-        self.has_port = threading.Event()
+        self.is_listening = threading.Event()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        if not self.has_port.wait(START_SECONDS):
-            raise RuntimeError("the server did not say its port:\n" + self.log())
+        if not self.is_listening.wait(START_SECONDS):
+            raise RuntimeError("the server did not say where it listens:\n" + self.log())
 
     def _read(self):
         for line in self.process.stderr:
             self.lines.append(line)
-            if not self.has_port.is_set() and (found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line)):
-                self.port = int(found[1])
-                self.has_port.set()
+            if found := re.search(r"listening on (?:unix:|http://127\.0\.0\.1:(\d+))", line):
+                self.port = int(found[1]) if found[1] else None
+                self.is_listening.set()
 
     def log(self):
         return "".join(self.lines)
@@ -51,6 +54,13 @@ class Server:
                 return self
             time.sleep(0.1)
         raise RuntimeError("the server did not become ready:\n" + self.log())
+
+    def wait_for_line(self, text):
+        for _ in range(START_SECONDS * 10):
+            if text in self.log():
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"the server did not say {text!r}:\n" + self.log())
 
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
@@ -74,8 +84,8 @@ def own_server():
     """Makes servers for one test alone."""
     started = []
 
-    def start(*arguments):
-        started.append(Server(*arguments))
+    def start(*arguments, **options):
+        started.append(Server(*arguments, **options))
         return started[-1]
 
     yield start
