@@ -39,7 +39,7 @@ Result<AnswerPlan> plan_completion(std::string_view body, const ServedModel& mod
   }
   AnswerPlan plan =
       plan_choices(make_answer_head("cmpl-", model.name), request, std::move(prompts));
-  plan.writer = make_completion_writer(plan.head, request, std::move(echoes));
+  plan.writer = make_completion_writer(plan.head, request, std::move(echoes), tokenizer);
   return plan;
 }
 

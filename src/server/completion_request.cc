@@ -29,9 +29,17 @@ Result<void> refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
-Result<void> read_logprobs(const JsonFields& fields) {
+Result<void> read_logprobs(const JsonFields& fields, CompletionRequest& request) {
   PENSTOCK_ASSIGN(const auto logprobs, fields.integer("logprobs"));
-  if (logprobs) return not_yet("logprobs");
+  if (!logprobs) return {};
+  if (*logprobs < 0 || *logprobs > kMostTopLogprobs) {
+    return refuse_field(
+        ErrorKind::kInvalidArgument, "logprobs",
+        fmt::format("must be from 0 to {}, but is {}", kMostTopLogprobs, *logprobs));
+  }
+  // Those of the prompt would have to come with it, and no step computes them.
+  if (request.echo) return not_yet("logprobs", "together with echo");
+  request.generation.sampling.n_top_logprobs = static_cast<int>(*logprobs);
   return {};
 }
 
@@ -91,7 +99,7 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   PENSTOCK_ASSIGN(const auto add_special, fields.flag("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
   PENSTOCK_TRY(refuse_unsupported(fields));
-  PENSTOCK_TRY(read_logprobs(fields));
+  PENSTOCK_TRY(read_logprobs(fields, request));
   return request;
 }
 

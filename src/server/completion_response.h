@@ -11,9 +11,13 @@
 
 namespace penstock {
 
-// `echoes`: what stands before each choice's own text; one for each choice.
+class Tokenizer;
+
+// `echoes`: what stands before each choice's own text; one for each choice. `tokenizer` must
+// outlive the writer.
 std::unique_ptr<AnswerWriter> make_completion_writer(AnswerHead head,
                                                      const CompletionRequest& request,
-                                                     std::vector<std::string> echoes);
+                                                     std::vector<std::string> echoes,
+                                                     const Tokenizer& tokenizer);
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -108,6 +109,11 @@ TEST(CompletionRequest, WhatIsNotServedIsRefusedByName) {
   expect_refused(R"({"prompt":"a","best_of":0})", "best_of");
   expect_refused(R"({"prompt":"a","response_format":{"type":"json_object"}})", "response_format",
                  ErrorKind::kUnsupported);
+  expect_refused(R"({"prompt":"a","logprobs":21})", "logprobs");
+  expect_refused(R"({"prompt":"a","logprobs":-1})", "logprobs");
+  expect_refused(R"({"prompt":"a","logprobs":true})", "logprobs");
+  expect_refused(R"({"prompt":"a","logprobs":1,"echo":true})", "logprobs", ErrorKind::kUnsupported);
+  EXPECT_EQ(accepted(R"({"prompt":"a","logprobs":5})").generation.sampling.n_top_logprobs, 5);
   expect_refused(R"({"prompt":"a","n":0})", "n");
   expect_refused(R"({"prompt":["a","b","c"],"n":43})", "prompt");
   EXPECT_EQ(accepted(R"({"prompt":["a","b"],"n":64})").n, 64);
@@ -190,6 +196,44 @@ TEST(Completions, TheSameSeedGivesTheSameChoices) {
   EXPECT_EQ(first, texts("5"));
   EXPECT_NE(first, texts("6"));
   EXPECT_NE(first[0], first[1]) << "choices of one prompt differ";
+}
+
+// BC-55
+TEST(Completions, LogprobsStandBesideTheirTokens) {
+  const RunningServer server(saying(bytes_of("h\xC3\xB6!")));
+  const std::string_view fields = R"("prompt":"<|im_start|>assistant\n","logprobs":2)";
+  const Json logprobs = complete(server, fields)["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], Json::parse(R"(["h","bytes:\\xc3","bytes:\\xb6","!"])"));
+  EXPECT_EQ(logprobs["text_offset"], Json::parse("[0,1,1,2]"));
+  ASSERT_EQ(logprobs["token_logprobs"].size(), 4U);
+  ASSERT_EQ(logprobs["top_logprobs"].size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    // One logit of 50 among 259 of 0: log(1 / (1 + 259 e^-50)) is 0 in float32.
+    EXPECT_NEAR(logprobs["token_logprobs"][i].get<double>(), 0.0, 1e-6);
+    EXPECT_EQ(logprobs["top_logprobs"][i].size(), 2U);
+    const std::string token = logprobs["tokens"][i];
+    EXPECT_EQ(logprobs["top_logprobs"][i][token], logprobs["token_logprobs"][i]);
+    for (const Json& other : logprobs["top_logprobs"][i]) {
+      const auto value = other.get<double>();
+      EXPECT_TRUE(value == logprobs["token_logprobs"][i] || std::abs(value + 50.0) < 1e-4) << value;
+    }
+  }
+  const TestResponse stream =
+      server.post(kCompletions, fmt::format(R"({{"temperature":0,"stream":true,{}}})", fields));
+  Json streamed;
+  for (const std::string& data : stream.events()) {
+    if (data == "[DONE]") continue;
+    const Json chunk = parse_json(data).value();
+    for (const auto& [name, list] : chunk["choices"][0]["logprobs"].items()) {
+      for (const Json& item : list) streamed[name].push_back(item);
+    }
+  }
+  EXPECT_EQ(streamed, logprobs);
+  EXPECT_TRUE(complete(server, R"("prompt":"a")")["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(
+      complete(server, R"("prompt":"a","logprobs":0)")["choices"][0]["logprobs"]["top_logprobs"][0]
+          .size(),
+      0U);
 }
 
 // BC-40

@@ -66,6 +66,17 @@ def test_async_clients_get_what_one_would(server, golden):
         assert answer.choices[0].text == case["text"]
 
 
+def test_bc_55_logprobs_align_with_the_text(server, golden):
+    case = golden[0]
+    choice = complete(server, case["ids"], max_tokens=len(case["tokens"]), logprobs=3).choices[0]
+    logprobs = choice.logprobs
+    assert "".join(logprobs.tokens) == choice.text == case["text"]
+    for token, logprob, top, offset in zip(
+            logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, logprobs.text_offset, strict=True):
+        assert choice.text[offset:].startswith(token)
+        assert len(top) == 3 and top[token] == logprob == max(top.values()) <= 0  # greedy: the most likely one
+
+
 def test_echo_and_stop(server):
     answer = complete(server, "One, two, three,", echo=True, max_tokens=12, stop=[" six"])
     assert answer.choices[0].text.startswith("One, two, three,")
