@@ -34,10 +34,10 @@ done
 cat "$log"
 url=$(sed -n 's/.* ready: .* on \(http:.*\)/\1/p' "$log")
 
-printf '\n=== curl %s/chat/completions\n' "$url"
+printf '\n=== curl %s/v1/chat/completions\n' "$url"
 request=$(python3 -c 'import json, sys
 print(json.dumps({"model": "smollm2-moe", "stream": True, "stream_options": {"include_usage": True}, "temperature": 0,
                   "max_tokens": 160, "messages": [{"role": "user", "content": sys.argv[1]}]}))' "$question")
 echo "> $question"
-curl --silent --show-error --fail --no-buffer "$url/chat/completions" -H 'Content-Type: application/json' -d "$request" |
+curl --silent --show-error --fail --no-buffer "$url/v1/chat/completions" -H 'Content-Type: application/json' -d "$request" |
   python3 scripts/show_stream.py

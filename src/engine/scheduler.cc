@@ -75,18 +75,17 @@ std::vector<StateCopy> Scheduler::computed(std::span<const PlannedSlice> slices,
   int64_t n_prefill = 0;
   for (const PlannedSlice& slice : slices) {
     Sequence& sequence = *slice.sequence;
-    if (sequence.is_decoding()) {
-      ++n_decodes;
-    } else {
-      n_prefill += slice.end - slice.begin;
-    }
+    const int64_t n_tokens = slice.end - slice.begin;
+    // To the budget, which learns what steps take, one more token of any sequence is a decode; who
+    // counts tokens wants to know whether it was the answer's.
+    (sequence.is_decoding() ? n_decodes : n_prefill) += n_tokens;
+    const bool of_answer = sequence.is_decoding() && slice.begin >= sequence.n_prompt;
+    (of_answer ? counts_.n_decode_tokens : counts_.n_prefill_tokens) += n_tokens;
     sequence.n_computed = slice.end;
     const int64_t n_in_full_pages = slice.end / kPageTokens * kPageTokens;
     if (n_in_full_pages > slice.begin) remember(sequence, n_in_full_pages);
     if (const auto snapshot = take_snapshot(sequence)) snapshots.push_back(*snapshot);
   }
-  counts_.n_decode_tokens += n_decodes;
-  counts_.n_prefill_tokens += n_prefill;
   budget_.record(n_decodes, n_prefill, seconds);
   return snapshots;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/thread_name.h"
 #include "server/connection.h"
 #include "server/listener.h"
 #include "server/server_state.h"
@@ -47,7 +48,10 @@ class AsioServer : public Server {
     address_ = listener_->address();
     asio::co_spawn(*context_, accept(), report_exception(state_, "accepting"));
     for (int i = 0; i < state_->options.n_threads; ++i) {
-      threads_.emplace_back([this] { context_->run(); });
+      threads_.emplace_back([this] {
+        name_this_thread("http");
+        context_->run();
+      });
     }
     return {};
   }
