@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/attention/attention.h"
+#include "os/cpu_time.h"
 
 namespace penstock {
 namespace {
@@ -98,15 +99,18 @@ void EngineCore::add(std::unique_ptr<ActiveRequest> request) {
 
 bool EngineCore::step() {
   const double began = clock_();
+  const double cpu_began = thread_cpu_seconds();
   end_aborted();
   const StepPlan plan = scheduler_.plan();
   if (plan.slices.empty()) return false;
   ++n_steps_;
   const double planned = clock_();
+  const double cpu_planned = thread_cpu_seconds();
   announce(plan.slices);
   prepare(plan);
   const Result<void> done = run_model(plan.slices);
   const double computed = clock_();
+  const double cpu_computed = thread_cpu_seconds();
   if (done) {
     for (const StateCopy& copy : scheduler_.computed(plan.slices, computed - planned)) {
       model_->copy_state(copy.from, copy.to);
@@ -120,6 +124,7 @@ bool EngineCore::step() {
   seconds_.plan += planned - began;
   seconds_.model += computed - planned;
   seconds_.sample += clock_() - computed;
+  seconds_.bookkeeping_cpu += cpu_planned - cpu_began + thread_cpu_seconds() - cpu_computed;
   return true;
 }
 

@@ -29,6 +29,8 @@ struct StepSeconds {
   double plan = 0.0;
   double model = 0.0;
   double sample = 0.0;  // and giving the tokens to their sinks
+  // Processor time of planning and sampling alone: the server's threads may hold the engine up.
+  double bookkeeping_cpu = 0.0;
 };
 
 // A request from its submission to its last event.

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace penstock {
 namespace {
 
 // How much of an estimate a new measurement replaces. Prompt tokens grow dearer as the prompt's
-// attention does, and steps differ by what else the machine does.
-constexpr double kNewShare = 0.25;
+// attention does, so a dearer one counts at once; a cheaper one may be luck.
+constexpr double kDearerShare = 0.6;
+constexpr double kCheaperShare = 0.2;
 // No single measurement moves an estimate further than this: one step may have lost the processor.
 constexpr double kMostChange = 2.0;
 // A long prompt leaves no step without prefill; now and then one is kept free to measure.
@@ -21,7 +23,7 @@ constexpr int64_t kFirstBudget = 16;
 double updated(double estimate, double measured) {
   const double bounded =
       std::clamp(measured, estimate / kMostChange, std::max(estimate * kMostChange, 1e-9));
-  return estimate + kNewShare * (bounded - estimate);
+  return estimate + (bounded > estimate ? kDearerShare : kCheaperShare) * (bounded - estimate);
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ double updated(double estimate, double measured) {
 int64_t PrefillBudget::tokens(int64_t n_decodes) const {
   if (n_decodes == 0 || options_.share <= 0.0) return options_.most;
   const std::optional<double> alone = decode_seconds(n_decodes);
-  if (!alone || n_since_decode_only_ >= kStepsBetweenMeasurements) return 0;
+  if (!alone || n_since_measured_ >= kStepsBetweenMeasurements) return 0;
   const int64_t bound = std::min(options_.most, std::max(kFirstBudget, kMostGrowth * last_budget_));
   if (!prefill_seconds_) return std::min(bound, kFirstBudget);
   const double room = *alone / options_.share - *alone;
@@ -39,15 +41,18 @@ int64_t PrefillBudget::tokens(int64_t n_decodes) const {
 }
 
 void PrefillBudget::record(int64_t n_decodes, int64_t n_prefill, double seconds) {
+  const bool after_prefill = std::exchange(last_had_prefill_, n_prefill > 0);
   if (n_prefill == 0) {
+    if (after_prefill)
+      return;  // its weights had to come back to the caches: not what it takes alone
     const auto [known, is_new] = decode_seconds_.emplace(n_decodes, seconds);
     if (!is_new) known->second = updated(known->second, seconds);
-    n_since_decode_only_ = 0;
+    n_since_measured_ = 0;
     return;
   }
   double of_prefill = seconds;
   if (n_decodes > 0) {
-    ++n_since_decode_only_;
+    ++n_since_measured_;
     last_budget_ = n_prefill;
     of_prefill -= decode_seconds(n_decodes).value_or(0.0);
   }

@@ -32,7 +32,7 @@ float* KvStore::keys(int layer, PageId page) const {
   const auto index = static_cast<int64_t>(page);
   PENSTOCK_CHECK(layer < shape_.n_layers && index < n_pages_, "KV page out of range");
   auto* const floats = reinterpret_cast<float*>(memory_.bytes().data());
-  return floats + (layer * n_pages_ + index) * 2 * shape_.page_floats();
+  return floats + (index * shape_.n_layers + layer) * 2 * shape_.page_floats();
 }
 
 float* KvStore::values(int layer, PageId page) const {
@@ -40,9 +40,7 @@ float* KvStore::values(int layer, PageId page) const {
 }
 
 void KvStore::copy_page(PageId from, PageId to) const {
-  const size_t bytes = 2 * static_cast<size_t>(shape_.page_floats()) * sizeof(float);
-  for (int layer = 0; layer < shape_.n_layers; ++layer)
-    std::memcpy(keys(layer, to), keys(layer, from), bytes);
+  std::memcpy(keys(0, to), keys(0, from), shape_.page_bytes());
 }
 
 }  // namespace penstock

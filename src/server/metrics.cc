@@ -97,6 +97,9 @@ void append_work(const EngineStats& stats, std::vector<MetricFamily>& families) 
                             {{"plan", stats.seconds.plan},
                              {"model", stats.seconds.model},
                              {"sample", stats.seconds.sample}}));
+  families.push_back(counter("bookkeeping_cpu_seconds_total",
+                             "Processor time of the engine's thread outside the model.",
+                             stats.seconds.bookkeeping_cpu));
   families.push_back(counter("prompt_tokens_total", "Tokens of the prompts that were begun.",
                              number(counts.n_prompt_tokens)));
   families.push_back(counter("prefix_hit_tokens_total", "Of these, found in the prefix cache.",

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Measures what serving many at once costs: bookkeeping, streams side by side, cached prompts, long prompts.
+
+    bench/serving.py --penstock build/release/src/penstock --model MODEL [--rounds 3] [--threads 2] [--out bench/results/NAME.json]
+
+Starts `penstock serve` and talks to it as clients do, from this process (whose own share of the processors is in the
+numbers: both run on the same cores). Each ratio compares two measurements of one round; what is printed are medians over
+the rounds.
+
+  bookkeeping   processor time of everything but kernels (planning, sampling, the server's threads) per decode step, as a
+                share of the step, with 1 and with 8 streams
+  streams       tokens per second of 8 streams over those of one
+  cached        time to the first token of a prompt whose first 1,000 tokens are cached, over the same prompt cold
+  long_prompt   the speed a stream keeps while 8,000 tokens are prefilled, and the longest gap over its usual step
+"""
+import argparse
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+WORDS = ("the river runs past old stone houses and green fields where children play until evening comes and boats return "
+         "with fish for every table in town").split()
+
+
+def main():
+    options = parse_arguments()
+    rounds = []
+    for number in range(options.rounds):
+        with Server(options) as server:
+            result = {"bookkeeping": {str(n): bookkeeping(server, n) for n in (1, 8)}, "streams": streams(server),
+                      "cached": cached(server), "long_prompt": long_prompt(server)}
+        rounds.append(result)
+        print(f"round {number + 1}/{options.rounds}  {json.dumps(result)}", file=sys.stderr, flush=True)
+    report = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "machine": {"cpu": cpu_model(), "kernel": platform.release(), "cpus": len(os.sched_getaffinity(0))},
+              "model": pathlib.Path(options.model).name, "threads": options.threads,
+              "penstock": subprocess.run([options.penstock, "--version"], capture_output=True, text=True, check=True).stdout.splitlines(),
+              "medians": medians(rounds), "rounds": rounds}
+    text = json.dumps(report, indent=1)
+    if options.out:
+        pathlib.Path(options.out).write_text(text + "\n")
+    print(text)
+
+
+def bookkeeping(server, n_streams):
+    """One measurement over the middle of n streams' answers: differences of counters, after the prompts are done."""
+    clients = [threading.Thread(target=server.ask, args=(f"Tell me story number {i}.", 400)) for i in range(n_streams)]
+    for client in clients:
+        client.start()
+    time.sleep(1.0)
+    before = server.counters()
+    time.sleep(1.5)
+    after = server.counters()
+    for client in clients:
+        client.join()
+    spent = {name: after[name] - before[name] for name in after}
+    step_seconds = spent["plan"] + spent["model"] + spent["sample"]
+    return {"steps": spent["steps"], "step_s": step_seconds / spent["steps"], "engine": spent["engine"] / step_seconds,
+            "server_threads": spent["server_threads"] / step_seconds,
+            "share_of_step": (spent["engine"] + spent["server_threads"]) / step_seconds}
+
+
+def streams(server):
+    def rate(n):
+        began = time.monotonic()
+        clients = [threading.Thread(target=server.ask, args=(f"Tell me tale {n} {i}.", 128)) for i in range(n)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        return n * 128 / (time.monotonic() - began)
+    one, eight = rate(1), rate(8)
+    return {"one_tok_s": one, "eight_tok_s": eight, "ratio": eight / one}
+
+
+def cached(server):
+    server.drop_cache()
+    known, ending = prose(930, seed=1), " ".join(reversed(prose(38, seed=2).split()))
+    cold = server.ask(f"{known} {ending}", 1)
+    server.drop_cache()
+    server.ask(known, 1)
+    hit = server.ask(f"{known} {ending}", 1)
+    return {"prompt_tokens": hit["usage"]["prompt_tokens"],
+            "cached_tokens": hit["usage"]["prompt_tokens_details"]["cached_tokens"],
+            "cold_s": cold["times"][0], "hit_s": hit["times"][0], "ratio": hit["times"][0] / cold["times"][0]}
+
+
+def long_prompt(server):
+    server.drop_cache()
+    talk = {}
+    speaker = threading.Thread(target=lambda: talk.update(server.ask("Tell me a very long story.", 1200)))
+    speaker.start()
+    time.sleep(1.5)
+    began = time.monotonic()
+    long = server.ask(prose(7600, seed=3), 1)
+    ended = time.monotonic()
+    speaker.join()
+    moments = [talk["began"] + at for at in talk["times"]]
+    undisturbed = [b - a for a, b in zip(moments, moments[1:]) if b < began]
+    during = [b - a for a, b in zip(moments, moments[1:]) if began < a and b < ended]
+    usual = statistics.median(undisturbed)
+    return {"prompt_tokens": long["usage"]["prompt_tokens"], "prompt_s": long["times"][0], "usual_step_s": usual, "steps_during": len(during),
+            "speed_kept": usual / statistics.mean(during), "longest_gap_in_steps": max(during) / usual,
+            "p99_gap_in_steps": sorted(during)[int(0.99 * len(during))] / usual}
+
+
+def prose(n_words, seed):
+    return " ".join(WORDS[(i * 7 + i // 11 * seed + seed * 13) % len(WORDS)] for i in range(n_words))
+
+
+def medians(rounds):
+    if isinstance(rounds[0], dict):
+        return {name: medians([entry[name] for entry in rounds]) for name in rounds[0]}
+    return statistics.median(rounds)
+
+
+class Server:
+    def __init__(self, options):
+        self.options = options
+
+    def __enter__(self):
+        command = [self.options.penstock, "serve", self.options.model, "--port", "0", "--kv-tokens", "32768", "--threads", str(self.options.threads)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        log = ""
+        for line in self.process.stderr:
+            log += line
+            if " ready: " in line:
+                break
+        self.port = int(re.search(r" on http://127\.0\.0\.1:(\d+)", log).group(1))
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self.name = self.get("/v1/models")["data"][0]["id"]
+        self.ask("Hello.", 8)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def request(self, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+        return connection.getresponse()
+
+    def get(self, path):
+        return json.loads(self.request("GET", path).read())
+
+    def drop_cache(self):
+        self.request("POST", "/v1/cache/drop", {}).read()
+
+    def ask(self, prompt, max_tokens):
+        """One greedy stream, to its full length; when each token's event came, in seconds from its beginning."""
+        began = time.monotonic()
+        response = self.request("POST", "/v1/completions", {
+            "model": self.name, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True}})
+        times, usage = [], None
+        for line in response:
+            if not line.startswith(b"data: {"):
+                continue
+            event = json.loads(line[6:])
+            if "error" in event:
+                raise RuntimeError(event["error"]["message"])
+            usage = event.get("usage") or usage
+            if event["choices"] and event["choices"][0].get("text"):
+                times.append(time.monotonic() - began)
+        return {"began": began, "times": times, "usage": usage}
+
+    def counters(self):
+        metrics = self.request("GET", "/metrics").read().decode()
+        found = {part: float(re.search(rf'^penstock_step_seconds_total\{{part="{part}"\}} (\S+)$', metrics, re.M).group(1))
+                 for part in ("plan", "model", "sample")}
+        found["engine"] = float(re.search(r"^penstock_bookkeeping_cpu_seconds_total (\S+)$", metrics, re.M).group(1))
+        found["steps"] = float(re.search(r"^penstock_steps_total (\S+)$", metrics, re.M).group(1))
+        found["server_threads"] = sum(seconds for name, seconds in self.threads() if name.startswith("http"))
+        return found
+
+    def threads(self):
+        """Each thread's name and processor time in seconds, to the nanosecond."""
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            yield (task / "comm").read_text().strip(), int((task / "schedstat").read_text().split()[0]) / 1e9
+
+
+def cpu_model():
+    return re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--penstock", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
