@@ -55,6 +55,9 @@ class EditingReader : public LineReader {
   std::optional<std::string> read() override {
     for (;;) {
       dropped_ = false;
+      // libedit prepares the terminal only after it has shown the prompt: a Ctrl-C typed in between
+      // would still be a signal, and end the program.
+      el_set(edit_, EL_PREP_TERM, 1);
       int length = 0;
       const char* line = el_gets(edit_, &length);
       if (dropped_) {

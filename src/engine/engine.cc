@@ -99,7 +99,11 @@ bool Engine::take_submitted() {
     stop = stopping_;
   }
   for (auto& request : taken) core_.add(std::move(request));
-  for (auto& drop : drops) drop.set_value(core_.drop_cache());
+  for (auto& drop : drops) {
+    const int64_t n_dropped = core_.drop_cache();
+    publish_stats();  // before whoever asked is told: they may look at once
+    drop.set_value(n_dropped);
+  }
   return !stop;
 }
 
