@@ -52,8 +52,12 @@ std::vector<size_t> Table::column_widths(size_t width) const {
   }
   size_t total = std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
   for (; total > width; --total) {
-    const auto widest = std::ranges::max_element(widths);
-    if (*widest <= kNarrowest) break;
+    size_t* widest = nullptr;
+    for (size_t c = 0; c < widths.size(); ++c) {
+      if (columns_[c].is_whole || widths[c] <= kNarrowest) continue;
+      if (widest == nullptr || widths[c] > *widest) widest = &widths[c];
+    }
+    if (widest == nullptr) break;
     --*widest;
   }
   return widths;

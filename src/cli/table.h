@@ -12,6 +12,7 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::kLeft;
+    bool is_whole = false;  // never cut: its cells are there to be copied
   };
 
   explicit Table(std::vector<Column> columns);
@@ -19,8 +20,8 @@ class Table {
   // As many cells as there are columns; UTF-8.
   void add_row(std::vector<std::string> cells);
 
-  // Every row on a line of at most `width` columns. What is too wide is taken from the widest
-  // column, whose cells end in "…" where they are cut.
+  // Every row on a line of at most `width` columns, where those that may be cut leave room enough.
+  // What is too wide is taken from the widest of them, whose cells end in "…" where they are cut.
   std::string text(int width) const;
 
  private:

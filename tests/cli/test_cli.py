@@ -381,6 +381,37 @@ class Chat(Folder):
         self.assertEqual(history.stat().st_mode & 0o777, 0o600)
 
 
+class Ctl(unittest.TestCase):
+    """`ctl` against a server of ours."""
+
+    def ctl(self, server, *args, status=0):
+        done = penstock("ctl", "--url", server.url, *args)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_it_looks_and_steers(self):
+        with Server() as server:
+            status = json.loads(self.ctl(server, "status", "--json").stdout)
+            self.assertEqual((status["state"], status["running"]), ("ready", 0))
+            self.assertIn("ready", self.ctl(server, "status").stdout)
+
+            stream = server.open([{"role": "user", "content": "Write a long story about a dragon."}], stream=True, max_tokens=4000)
+            answer = json.loads(stream.readline().decode().removeprefix("data: "))["id"]
+            self.assertIn(answer, self.ctl(server, "requests").stdout)
+            self.ctl(server, "cancel", answer)
+            self.assertIn("cancelled", stream.read().decode())
+            self.assertIn(answer, self.ctl(server, "cancel", answer, status=1).stderr)
+            self.assertEqual(json.loads(self.ctl(server, "requests", "--json").stdout), {"data": []})
+
+            dropped = json.loads(self.ctl(server, "drop-cache", "--json").stdout)["pages_freed"]
+            self.assertGreater(dropped, 0)
+            self.assertEqual(json.loads(self.ctl(server, "status", "--json").stdout)["pages"]["cached"], 0)
+
+            self.ctl(server, "stop")
+            self.assertEqual(server.process.wait(timeout=60), 0)
+            self.ctl(server, "status", status=1)
+
+
 class Terminal:
     """A command on a pseudo-terminal."""
 

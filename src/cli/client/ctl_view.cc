@@ -73,8 +73,12 @@ std::string view_requests(const Json& answer, int columns) {
   constexpr auto kRight = Table::Align::kRight;
   const Json& list = at(answer, {"data"});
   if (!list.is_array() || list.empty()) return "No request is waiting or running.\n";
-  Table table(
-      {{"id"}, {"route"}, {"state"}, {"prompt", kRight}, {"answer", kRight}, {"age", kRight}});
+  Table table({{.title = "id", .is_whole = true},
+               {"route"},
+               {"state"},
+               {"prompt", kRight},
+               {"answer", kRight},
+               {"age", kRight}});
   for (const Json& request : list) {
     table.add_row({text(at(request, {"id"})), text(at(request, {"route"})),
                    text(at(request, {"state"})), count(at(request, {"prompt_tokens"})),

@@ -1,5 +1,6 @@
 #include "cli/client/ctl_view.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace penstock {
@@ -40,8 +41,19 @@ TEST(CtlView, RequestsFitTheTerminal) {
             "id             route                 state     prompt  answer     age\n"
             "chatcmpl-0011  /v1/chat/completions  decoding   1,234       5  500 ms\n"
             "cmpl- [2J      /v1/completions       waiting        7       0  12.0 s\n");
-  const std::string narrow = view_requests(answer, 60);
-  EXPECT_NE(narrow.find("…"), std::string::npos) << narrow;
+}
+
+// `ctl cancel` wants the id as it is.
+TEST(CtlView, AnIdIsNeverCut) {
+  const std::string id = "chatcmpl-e90b6bf19cef25119f0c9c79";  // as long as the server's are
+  const Json answer = Json::parse(fmt::format(
+      R"({{"data": [{{"id": "{}", "route": "/v1/chat/completions", "state": "prefilling",
+          "prompt_tokens": 1234, "completion_tokens": 0, "age_s": 0.015}}]}})",
+      id));
+  EXPECT_EQ(view_requests(answer, 80),
+            "id                                 route       state       prompt  answer    age\n" +
+                id + "  /v1/chat/…  prefilling   1,234       0  15 ms\n");
+  EXPECT_NE(view_requests(answer, 20).find(id), std::string::npos);
 }
 
 TEST(CtlView, Acts) {
