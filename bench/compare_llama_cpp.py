@@ -9,15 +9,14 @@ settings (flash attention, weights read rather than mapped). The ratio is that o
 the machine spoils both sides, so its share of the processors is recorded with the numbers.
 """
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import platform
-import re
 import statistics
 import subprocess
 import sys
+
+from measuring import ForeignShare, circumstances, spread, write_report
 
 PREFILL, DECODE = 512, 128
 
@@ -32,20 +31,15 @@ def main():
     foreign = []
     for number in range(options.rounds):
         for side, measure in sides.items():
-            before, own_before = processor_ticks(), os.times()
+            others = ForeignShare()
             rates = measure()
-            foreign.append(foreign_share(before, own_before))
+            foreign.append(others.so_far())
             for kind, rate in rates.items():
                 samples[side][kind].append(rate)
             shown = ", ".join(f"{kind} {rate:.1f} tok/s" for kind, rate in rates.items())
             print(f"round {number + 1}/{options.rounds}  {side:10} {shown}", file=sys.stderr)
 
-    report = make_report(options, samples, foreign)
-    text = json.dumps(report, indent=1)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
-    print(text)
+    write_report(make_report(options, samples, foreign), options.out)
 
 
 def parse_arguments():
@@ -79,26 +73,6 @@ def run_peer(options):
     return rates
 
 
-def processor_ticks():
-    """Busy ticks of all processors together, and all ticks."""
-    fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    idle = fields[3] + fields[4]
-    return sum(fields) - idle, sum(fields)
-
-
-def foreign_share(before, own_before):
-    """The share of the processors that went to neither side since `before`."""
-    busy, every = (now - then for now, then in zip(processor_ticks(), before))
-    own_after = os.times()
-    own = (own_after.children_user + own_after.children_system
-           - own_before.children_user - own_before.children_system) * os.sysconf("SC_CLK_TCK")
-    return max(0.0, busy - own) / every if every else 0.0
-
-
-def spread(values):
-    return {"min": min(values), "median": statistics.median(values), "max": max(values)}
-
-
 def make_report(options, samples, foreign):
     rows = []
     for kind, tokens in (("prefill", PREFILL), ("decode", DECODE)):
@@ -106,26 +80,12 @@ def make_report(options, samples, foreign):
         rows.append({"kind": kind, "tokens": tokens, "batch": 1, "penstock_tok_s": spread(ours),
                      "llama_cpp_tok_s": spread(peers),
                      "ratio_of_medians": round(statistics.median(ours) / statistics.median(peers), 3)})
-    version = subprocess.run([options.penstock, "--version"], capture_output=True, text=True).stdout
-    return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "machine": {"cpu": cpu_name(), "kernel": platform.release(), "threads": options.threads,
-                    "cpus": len(os.sched_getaffinity(0))},
-        "model": options.model.name,
-        "penstock": version.strip().splitlines(),
+    return circumstances(options) | {
         "peer": "llama.cpp of llama-cpp-python 0.3.36: llama-bench -fa on -lm none",
         "rounds": options.rounds,
-        "share_of_processors_others_took": spread([round(share, 4) for share in foreign]),
+        "share_of_processors_others_took": spread(foreign),
         "rows": rows,
     }
-
-
-def cpu_name():
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    name = re.search(r"model name\s*: (.*)", text).group(1)
-    flags = re.search(r"flags\s*: (.*)", text).group(1).split()
-    extensions = [flag for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8") if flag in flags]
-    return f"{name} ({' '.join(extensions)})"
 
 
 if __name__ == "__main__":

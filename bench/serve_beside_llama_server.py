@@ -12,11 +12,9 @@ machine spoils both sides, so its share of the processors is recorded with the n
 """
 import argparse
 import contextlib
-import datetime
 import json
 import os
 import pathlib
-import platform
 import socket
 import statistics
 import subprocess
@@ -26,7 +24,7 @@ import time
 import urllib.error
 import urllib.request
 
-from compare_llama_cpp import cpu_name, foreign_share, processor_ticks, spread
+from measuring import ForeignShare, circumstances, spread, version_of, write_report
 
 START_SECONDS = 120
 STOP_SECONDS = 30
@@ -40,21 +38,17 @@ def main():
         if number % 2:
             sides.reverse()
         for side in sides:
-            before, own_before = processor_ticks(), os.times()
+            others = ForeignShare()
             with server(side, options) as url:
                 rows = load(url, number, options)
             rounds.append({"round": number + 1, "side": side, "rows": rows,
-                           "share_of_processors_others_took": round(foreign_share(before, own_before), 4)})
+                           "share_of_processors_others_took": others.so_far()})
             for row in rows:
                 print(f"round {number + 1}/{options.rounds}  {side:12} {row['concurrency']:2} clients  {row['output_tok_s']:7.1f} tok/s  "
                       f"first token p50 {milliseconds(row, 'first_token_ms', 'p50')}  "
                       f"between tokens p99 {milliseconds(row, 'inter_token_ms', 'p99')}", file=sys.stderr)
 
-    text = json.dumps(make_report(options, rounds), indent=1)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
-    print(text)
+    write_report(make_report(options, rounds), options.out)
 
 
 def parse_arguments():
@@ -74,7 +68,7 @@ def parse_arguments():
 
 @contextlib.contextmanager
 def server(side, options):
-    """Yields the URL of a server that is ready. Its children's time is ours once it has ended, which foreign_share needs."""
+    """Yields the URL of a server that is ready. Its children's time is ours once it has ended, which ForeignShare needs."""
     port = free_port()
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command_of(side, port, options), stdout=log, stderr=log)
@@ -161,12 +155,7 @@ def make_report(options, rounds):
             row[measure] = {"penstock": spread(ours), "llama_server": spread(peers),
                             "ratio_of_medians": round(statistics.median(ours) / statistics.median(peers), 3)}
         rows.append(row)
-    return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "machine": {"cpu": cpu_name(), "kernel": platform.release(), "threads": options.threads,
-                    "cpus": len(os.sched_getaffinity(0))},
-        "model": options.model.name,
-        "penstock": version_of(options.penstock),
+    return circumstances(options) | {
         "peer": version_of(options.peer),
         "load": {"prompt_tokens": options.prompt_tokens, "output_tokens": options.output_tokens, "ignore_eos": True},
         "rounds": options.rounds,
@@ -181,11 +170,6 @@ def ratio_of_clients(values, side, many, few):
     """How much longer the first token takes when others are there; null where one of the two was not measured."""
     medians = [values(side, clients, "first_token_p50_ms") for clients in (many, few)]
     return round(statistics.median(medians[0]) / statistics.median(medians[1]), 3) if all(medians) else None
-
-
-def version_of(program):
-    done = subprocess.run([program, "--version"], capture_output=True, text=True)
-    return (done.stdout + done.stderr).strip().splitlines()
 
 
 if __name__ == "__main__":

@@ -14,18 +14,17 @@ the rounds.
   long_prompt   the speed a stream keeps while 8,000 tokens are prefilled, and the longest gap over its usual step
 """
 import argparse
-import datetime
 import http.client
 import json
-import os
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
 import sys
 import threading
 import time
+
+from measuring import ForeignShare, circumstances, write_report
 
 WORDS = ("the river runs past old stone houses and green fields where children play until evening comes and boats return "
          "with fish for every table in town").split()
@@ -35,20 +34,14 @@ def main():
     options = parse_arguments()
     rounds = []
     for number in range(options.rounds):
+        others = ForeignShare()
         with Server(options) as server:
             result = {"bookkeeping": {str(n): bookkeeping(server, n) for n in (1, 8)}, "streams": streams(server),
                       "cached": cached(server), "long_prompt": long_prompt(server)}
+        result["share_of_processors_others_and_clients_took"] = others.so_far()
         rounds.append(result)
         print(f"round {number + 1}/{options.rounds}  {json.dumps(result)}", file=sys.stderr, flush=True)
-    report = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "machine": {"cpu": cpu_model(), "kernel": platform.release(), "cpus": len(os.sched_getaffinity(0))},
-              "model": pathlib.Path(options.model).name, "threads": options.threads,
-              "penstock": subprocess.run([options.penstock, "--version"], capture_output=True, text=True, check=True).stdout.splitlines(),
-              "medians": medians(rounds), "rounds": rounds}
-    text = json.dumps(report, indent=1)
-    if options.out:
-        pathlib.Path(options.out).write_text(text + "\n")
-    print(text)
+    write_report(circumstances(options) | {"medians": medians(rounds), "rounds": rounds}, options.out)
 
 
 def bookkeeping(server, n_streams):
@@ -189,17 +182,13 @@ class Server:
             yield (task / "comm").read_text().strip(), int((task / "schedstat").read_text().split()[0]) / 1e9
 
 
-def cpu_model():
-    return re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()).group(1)
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--penstock", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out")
+    parser.add_argument("--out", type=pathlib.Path)
     return parser.parse_args()
 
 
