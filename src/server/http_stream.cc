@@ -1,9 +1,7 @@
 #include "server/http_stream.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http.hpp>
 #include <optional>
@@ -11,6 +9,7 @@
 
 #include "base/units.h"
 #include "base/version.h"
+#include "server/await.h"
 #include "server/error_response.h"
 
 namespace penstock {
@@ -21,7 +20,6 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kMaxReadAhead = 64 * 1024;
 constexpr auto kLinger = std::chrono::seconds(2);
 

@@ -3,11 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <filesystem>
 #include <utility>
+
+#include "server/await.h"
 
 namespace penstock {
 namespace {
@@ -17,7 +17,6 @@ using asio::ip::tcp;
 using asio::local::stream_protocol;
 using boost::system::error_code;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kMaxPathBytes = 107;  // sockaddr_un's, less the NUL
 
 // Takes away a socket that nobody listens on any more.

@@ -1,10 +1,8 @@
 #include "server/server.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <exception>
 #include <optional>
 #include <string>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "os/thread_name.h"
+#include "server/await.h"
 #include "server/connection.h"
 #include "server/listener.h"
 #include "server/server_state.h"
@@ -21,8 +20,6 @@ namespace penstock {
 namespace {
 
 namespace asio = boost::asio;
-
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 // An exception ends its coroutine, and nothing else.
 auto report_exception(std::shared_ptr<ServerState> state, std::string_view where) {

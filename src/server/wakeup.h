@@ -2,11 +2,11 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+
+#include "server/await.h"
 
 namespace penstock {
 
@@ -25,7 +25,7 @@ class Wakeup {
     while (!pending_) {
       if (std::chrono::steady_clock::now() >= limit) co_return false;
       timer_.expires_at(limit);
-      co_await timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+      co_await timer_.async_wait(kAwait);
     }
     pending_ = false;
     co_return true;

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
@@ -17,6 +15,7 @@
 
 #include "base/units.h"
 #include "base/version.h"
+#include "server/await.h"
 
 namespace penstock {
 namespace {
@@ -30,7 +29,6 @@ using Socket = asio::generic::stream_protocol;  // TCP or Unix
 using Stream = beast::basic_stream<Socket, asio::any_io_executor>;
 using Parser = http::response_parser<http::buffer_body>;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kMaxBodyBytes = 64 * kMiB;
 constexpr size_t kMaxErrorBytes = 64 * kKiB;  // of a refusal's body: more is not read
 constexpr size_t kReadBytes = 16 * kKiB;

@@ -1,10 +1,8 @@
 #include "cli/load/load_run.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <exception>
 #include <limits>
@@ -13,6 +11,7 @@
 
 #include "base/json.h"
 #include "cli/client/completion_stream.h"
+#include "server/await.h"
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 // g++ 12 inlines the operator new of an awaitable's frame, but not its operator delete, and takes
@@ -26,7 +25,6 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 // A client whose request failed waits so long: one that is refused at once must not keep a core
 // busy with being refused.
 constexpr auto kPauseAfterFailure = std::chrono::milliseconds(100);
