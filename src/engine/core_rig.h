@@ -26,6 +26,7 @@ struct Recorder : EventSink {
     if (const auto* token = std::get_if<TokenEvent>(&event)) {
       EXPECT_TRUE(begin) << "a token before the beginning";
       tokens.push_back(token->id);
+      token_events.push_back(*token);
     }
     if (const auto* last = std::get_if<RequestEnd>(&event)) end = *last;
     if (const auto* fault = std::get_if<Error>(&event)) error = *fault;
@@ -36,6 +37,7 @@ struct Recorder : EventSink {
   size_t wanted = std::numeric_limits<size_t>::max();
   std::optional<BeginEvent> begin;
   std::vector<int32_t> tokens;
+  std::vector<TokenEvent> token_events;  // the same, with their log probabilities
   std::optional<RequestEnd> end;
   std::optional<Error> error;
 };
@@ -49,14 +51,14 @@ struct Rig {
 
   struct Client {
     std::shared_ptr<Recorder> events;
-    std::shared_ptr<SharedRequestState> shared;
+    std::shared_ptr<std::atomic<bool>> aborted;
   };
 
   Client send(GenerationRequest request) {
     EXPECT_TRUE(core.check(request));
     auto events = std::make_shared<Recorder>();
     auto active = std::make_unique<ActiveRequest>(std::move(request), events);
-    Client client{events, active->shared};
+    Client client{events, active->aborted};
     core.add(std::move(active));
     return client;
   }
@@ -77,6 +79,15 @@ struct Rig {
   double now = 0.0;  // the engine's clock: stands still unless a test moves it
   EngineCore core;
 };
+
+inline int64_t n_cached(const Rig::Client& client) {
+  return client.events->begin.value().n_prompt_cached;
+}
+
+inline std::vector<int32_t> joined(std::vector<int32_t> first, const std::vector<int32_t>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
 
 inline std::vector<int32_t> random_prompt(uint32_t seed, size_t n) {
   std::mt19937 random(seed);

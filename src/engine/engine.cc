@@ -8,12 +8,12 @@ namespace penstock {
 
 RequestHandle& RequestHandle::operator=(RequestHandle&& other) noexcept {
   abort();
-  shared_ = std::move(other.shared_);
+  aborted_ = std::move(other.aborted_);
   return *this;
 }
 
 void RequestHandle::abort() {
-  if (shared_) shared_->aborted.store(true, std::memory_order_relaxed);
+  if (aborted_) aborted_->store(true, std::memory_order_relaxed);
 }
 
 std::unique_ptr<Engine> Engine::start(std::unique_ptr<LanguageModel> model,
@@ -44,7 +44,7 @@ Engine::~Engine() {
 Result<RequestHandle> Engine::submit(GenerationRequest request, std::shared_ptr<EventSink> sink) {
   PENSTOCK_TRY(core_.check(request));
   auto active = std::make_unique<ActiveRequest>(std::move(request), std::move(sink));
-  RequestHandle handle(active->shared);
+  RequestHandle handle(active->aborted);
   {
     const std::scoped_lock lock(mutex_);
     const auto n_waiting = static_cast<int64_t>(submitted_.size()) + stats_.n_waiting;

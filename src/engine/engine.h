@@ -23,7 +23,8 @@ namespace penstock {
 // A request that the engine took. Move-only: whoever gives up the handle gives up the answer.
 class RequestHandle {
  public:
-  explicit RequestHandle(std::shared_ptr<SharedRequestState> shared) : shared_(std::move(shared)) {}
+  explicit RequestHandle(std::shared_ptr<std::atomic<bool>> aborted)
+      : aborted_(std::move(aborted)) {}
   RequestHandle(RequestHandle&&) noexcept = default;
   RequestHandle& operator=(RequestHandle&& other) noexcept;
   ~RequestHandle() { abort(); }
@@ -31,10 +32,10 @@ class RequestHandle {
   // Ends the request before the engine's next step, whatever its stage. Again, or after its end:
   // does nothing.
   void abort();
-  RequestStage stage() const { return shared_->stage.load(std::memory_order_relaxed); }
 
  private:
-  std::shared_ptr<SharedRequestState> shared_;
+  // Relaxed: it publishes nothing but itself, and is read before every step.
+  std::shared_ptr<std::atomic<bool>> aborted_;
 };
 
 struct EngineOptions {

@@ -26,7 +26,7 @@ ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSin
       ignore_eos(request.ignore_eos),
       max_tokens(request.max_tokens),
       sink(std::move(events)),
-      shared(std::make_shared<SharedRequestState>()) {
+      aborted(std::make_shared<std::atomic<bool>>(false)) {
   sequence.n_prompt = static_cast<int64_t>(request.prompt.size());
   sequence.tokens = std::move(request.prompt);
   sequence.content = std::move(request.content);
@@ -134,7 +134,7 @@ void EngineCore::end_all(const Error& error) {
 
 void EngineCore::end_aborted() {
   for (size_t i = requests_.size(); i-- > 0;) {
-    if (requests_[i]->shared->aborted.load(std::memory_order_relaxed)) {
+    if (requests_[i]->aborted->load(std::memory_order_relaxed)) {
       end(*requests_[i], RequestEnd{.reason = EndReason::kAborted});
     }
   }
@@ -142,14 +142,9 @@ void EngineCore::end_aborted() {
 
 void EngineCore::announce(std::span<const PlannedSlice> slices) {
   for (const PlannedSlice& slice : slices) {
-    const Sequence& sequence = *slice.sequence;
-    ActiveRequest& request = owner(&sequence);
-    if (request.shared->stage.load(std::memory_order_relaxed) == RequestStage::kWaiting) {
-      request.sink->push(BeginEvent{.n_prompt_cached = sequence.n_prompt_cached});
-    }
-    request.shared->stage.store(
-        slice.end > sequence.n_prompt ? RequestStage::kDecoding : RequestStage::kPrefilling,
-        std::memory_order_relaxed);
+    ActiveRequest& request = owner(slice.sequence);
+    if (std::exchange(request.has_begun, true)) continue;
+    request.sink->push(BeginEvent{.n_prompt_cached = slice.sequence->n_prompt_cached});
   }
 }
 
@@ -233,7 +228,6 @@ ActiveRequest& EngineCore::owner(const Sequence* sequence) {
 
 void EngineCore::end(ActiveRequest& request, Event event) {
   scheduler_.remove(&request.sequence);
-  request.shared->stage.store(RequestStage::kEnded, std::memory_order_relaxed);
   const std::shared_ptr<EventSink> sink = std::move(request.sink);
   std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
   sink->push(std::move(event));

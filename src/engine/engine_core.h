@@ -17,13 +17,6 @@
 
 namespace penstock {
 
-// What a request's owner and the engine tell each other. Relaxed: neither publishes anything but
-// itself, and both are looked at before or after each step.
-struct SharedRequestState {
-  std::atomic<bool> aborted = false;
-  std::atomic<RequestStage> stage = RequestStage::kWaiting;
-};
-
 // Where the engine's time went, in seconds since its start.
 struct StepSeconds {
   double plan = 0.0;
@@ -43,7 +36,8 @@ struct ActiveRequest {
   bool ignore_eos;
   int64_t max_tokens;
   std::shared_ptr<EventSink> sink;
-  std::shared_ptr<SharedRequestState> shared;
+  std::shared_ptr<std::atomic<bool>> aborted;
+  bool has_begun = false;  // its BeginEvent has been pushed
 
   int64_t n_generated() const { return sequence.size() - sequence.n_prompt; }
 };

@@ -167,12 +167,12 @@ TEST(EngineCore, AbortEndsARequestBeforeTheNextStepAtEveryStage) {
     const auto other = rig.send(greedy(other_prompt, 80));
     const auto client = rig.send(greedy(random_prompt(2, 260), 100));
     for (int i = 0; i < abort_at; ++i) rig.core.step();
-    client.shared->aborted.store(true);
+    client.aborted->store(true);
     const size_t n_tokens = client.events->tokens.size();
     rig.core.step();
     EXPECT_EQ(client.events->end.value().reason, EndReason::kAborted);
     EXPECT_EQ(client.events->tokens.size(), n_tokens);
-    client.shared->aborted.store(true);  // again: nothing
+    client.aborted->store(true);  // again: nothing
     rig.run_to_the_end();
     EXPECT_EQ(other.events->tokens, plain_answer(other_prompt, 80));
   }

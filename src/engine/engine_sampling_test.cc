@@ -11,48 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine_core.h"
-#include "engine/fake_model.h"
+#include "engine/core_rig.h"
 
 namespace penstock {
 namespace {
-
-constexpr int32_t kEos = 299;
-
-struct Recorder : EventSink {
-  bool push(Event event) override {
-    if (auto* token = std::get_if<TokenEvent>(&event)) tokens.push_back(std::move(*token));
-    if (auto* last = std::get_if<RequestEnd>(&event)) end = *last;
-    if (auto* fault = std::get_if<Error>(&event)) error = std::move(*fault);
-    return true;
-  }
-  std::vector<int32_t> ids() const {
-    std::vector<int32_t> ids;
-    for (const TokenEvent& token : tokens) ids.push_back(token.id);
-    return ids;
-  }
-
-  std::vector<TokenEvent> tokens;
-  std::optional<RequestEnd> end;
-  std::optional<Error> error;
-};
-
-struct Rig {
-  explicit Rig(FakeModelOptions model = {})
-      : core(std::make_unique<FakeModel>(std::move(model)), {kEos}, {}, Log::none()) {}
-
-  std::shared_ptr<Recorder> send(GenerationRequest request) {
-    EXPECT_TRUE(core.check(request));
-    auto events = std::make_shared<Recorder>();
-    core.add(std::make_unique<ActiveRequest>(std::move(request), events));
-    return events;
-  }
-  void run() {
-    for (int i = 0; core.step(); ++i) ASSERT_LT(i, 10'000);
-  }
-
-  EngineCore core;
-};
 
 TEST(EngineSampling, TokenEventsCarryLogprobs) {
   Rig rig;
@@ -60,9 +22,9 @@ TEST(EngineSampling, TokenEventsCarryLogprobs) {
                                 .sampling = {.temperature = 0.0, .n_top_logprobs = 2},
                                 .max_tokens = 4,
                                 .ignore_eos = true});
-  rig.run();
-  ASSERT_EQ(events->tokens.size(), 4U);
-  for (const TokenEvent& token : events->tokens) {
+  rig.run_to_the_end();
+  ASSERT_EQ(events.events->token_events.size(), 4U);
+  for (const TokenEvent& token : events.events->token_events) {
     ASSERT_EQ(token.top.size(), 2U);
     EXPECT_EQ(token.top[0], (TokenLogprob{token.id, token.logprob.value()}));  // greedy
     EXPECT_LE(token.top[1].logprob, token.top[0].logprob);
@@ -87,12 +49,12 @@ TEST(EngineSampling, NeitherEosNorStopIdsBeforeMinTokens) {
   const auto by_id = rig.send({.prompt = {1}, .sampling = sampling, .stop_ids = {7}});
   const auto no_eos =
       rig.send({.prompt = {1}, .sampling = sampling, .max_tokens = 4, .ignore_eos = true});
-  rig.run();
-  EXPECT_EQ(by_eos->ids(), (std::vector<int32_t>{7, 7, 7}));
-  EXPECT_EQ(by_eos->end->stop_id, kEos);
-  EXPECT_EQ(by_id->ids(), (std::vector<int32_t>{8, 8, 8}));
-  EXPECT_EQ(by_id->end->stop_id, kEos);
-  EXPECT_EQ(no_eos->ids(), (std::vector<int32_t>{kEos, kEos, kEos, kEos}));
+  rig.run_to_the_end();
+  EXPECT_EQ(by_eos.events->tokens, (std::vector<int32_t>{7, 7, 7}));
+  EXPECT_EQ(by_eos.events->end->stop_id, kEos);
+  EXPECT_EQ(by_id.events->tokens, (std::vector<int32_t>{8, 8, 8}));
+  EXPECT_EQ(by_id.events->end->stop_id, kEos);
+  EXPECT_EQ(no_eos.events->tokens, (std::vector<int32_t>{kEos, kEos, kEos, kEos}));
 }
 
 TEST(EngineSampling, OneRequestsTroubleIsItsOwn) {
@@ -109,17 +71,18 @@ TEST(EngineSampling, OneRequestsTroubleIsItsOwn) {
   const auto banned =
       rig.send({.prompt = {1, 2}, .sampling = {.banned_ids = everything}, .max_tokens = 6});
   const auto good = rig.send({.prompt = {1, 2}, .sampling = {.seed = 4}, .max_tokens = 6});
-  rig.run();
-  ASSERT_TRUE(nan->error);
-  EXPECT_EQ(nan->tokens.size(), 2U);
-  EXPECT_NE(nan->error->message.find("id 5"), std::string::npos);
-  ASSERT_TRUE(banned->error);
-  EXPECT_EQ(banned->error->kind, ErrorKind::kInvalidArgument);
-  EXPECT_EQ(good->tokens.size(), 6U);
+  rig.run_to_the_end();
+  ASSERT_TRUE(nan.events->error);
+  EXPECT_EQ(nan.events->tokens.size(), 2U);
+  EXPECT_NE(nan.events->error->message.find("id 5"), std::string::npos);
+  ASSERT_TRUE(banned.events->error);
+  EXPECT_EQ(banned.events->error->kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(good.events->tokens.size(), 6U);
   Rig alone(model);
   const auto solo = alone.send({.prompt = {1, 2}, .sampling = {.seed = 4}, .max_tokens = 6});
-  alone.run();
-  EXPECT_EQ(good->ids(), solo->ids()) << "the same seed, whatever else is in the batch";
+  alone.run_to_the_end();
+  EXPECT_EQ(good.events->tokens, solo.events->tokens)
+      << "the same seed, whatever else is in the batch";
 }
 
 TEST(EngineSampling, WhatCannotBeIsRefusedBeforeItRuns) {

@@ -174,6 +174,18 @@ TEST(Engine, AbortTakesEffectWithinAStepAndAgainDoesNothing) {
   EXPECT_EQ(ask(*engine, greedy({1}, 5)).tokens.size(), 5U);
 }
 
+// Whoever was told that the cache is empty may look at once.
+TEST(Engine, ADroppedCacheIsCountedBeforeItIsReported) {
+  const auto engine = start();
+  for (int i = 0; i < 50; ++i) {
+    ask(*engine, greedy(std::vector<int32_t>(200, i), 3));
+    EXPECT_EQ(engine->drop_cache(), 4);
+    const EngineStats stats = engine->stats();
+    ASSERT_EQ(stats.n_free_pages, stats.n_pages) << i;
+    ASSERT_EQ(stats.n_cached_pages, 0) << i;
+  }
+}
+
 TEST(Engine, DroppingTheHandleAborts) {
   const auto engine = start();
   auto events = std::make_shared<EventQueue>();

@@ -40,6 +40,12 @@ inline constexpr std::string_view kChatMl =
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
+// An entry of tokenizer.json's added_tokens.
+inline Json fake_added_token(int64_t id, std::string_view text, bool special) {
+  return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
+}
+
 inline StoredTokenizer fake_stored_tokenizer(std::string_view chat_template = kChatMl) {
   Json vocabulary = Json::object();
   for (int byte = 0; byte < 256; ++byte) {
@@ -47,20 +53,10 @@ inline StoredTokenizer fake_stored_tokenizer(std::string_view chat_template = kC
     append_character(character, character_of_byte(static_cast<uint8_t>(byte)));
     vocabulary[character] = byte;
   }
-  Json added = Json::array();
-  const auto add = [&](int32_t id, std::string_view text, bool special) {
-    added.push_back({{"id", id},
-                     {"content", text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", special}});
-  };
-  add(kImStart, "<|im_start|>", true);
-  add(kImEnd, "<|im_end|>", true);
-  add(kThink, "<think>", false);
-  add(kThinkEnd, "</think>", false);
+  const Json added = Json::array({fake_added_token(kImStart, "<|im_start|>", true),
+                                  fake_added_token(kImEnd, "<|im_end|>", true),
+                                  fake_added_token(kThink, "<think>", false),
+                                  fake_added_token(kThinkEnd, "</think>", false)});
   const Json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},
                            {"trim_offsets", true},

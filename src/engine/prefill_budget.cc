@@ -14,7 +14,7 @@ constexpr double kDearerShare = 0.6;
 constexpr double kCheaperShare = 0.2;
 // No single measurement moves an estimate further than this: one step may have lost the processor.
 constexpr double kMostChange = 2.0;
-// A long prompt leaves no step without prefill; now and then one is kept free to measure.
+// A long prompt leaves no step without prefill; now and then two are kept free to measure.
 constexpr int64_t kStepsBetweenMeasurements = 32;
 // From a step with few prompt tokens to one with many: in doublings, for small chunks cost more.
 constexpr int64_t kMostGrowth = 2;

@@ -18,8 +18,7 @@ std::vector<int32_t> with_tail(std::vector<int32_t> beginning, int64_t n_common,
                                uint32_t seed) {
   beginning.resize(static_cast<size_t>(n_common));
   const auto tail = random_prompt(seed, n - beginning.size());
-  beginning.insert(beginning.end(), tail.begin(), tail.end());
-  return beginning;
+  return joined(std::move(beginning), tail);
 }
 
 // Counts what the model computes. A base, so that it is there before the model.
@@ -39,8 +38,6 @@ struct CountingRig : StepCounter, Rig {
   explicit CountingRig(FakeModelOptions model = {}, SchedulerOptions options = kFixedBudget)
       : Rig(counting(std::move(model)), options) {}
 };
-
-int64_t n_cached(const Rig::Client& client) { return client.events->begin.value().n_prompt_cached; }
 
 // BC-61: prompts that share nothing, one token, about a page, all.
 TEST(PrefixCache, AHitGivesTheTokensOfAColdRun) {
@@ -66,8 +63,7 @@ TEST(PrefixCache, TheNextTurnOfAConversationFindsTheAnswerToo) {
   CountingRig rig;
   const auto first = rig.send(greedy(random_prompt(1, 100), 50));
   rig.run_to_the_end_keeping_cache();
-  auto prompt = random_prompt(1, 100);
-  prompt.insert(prompt.end(), first.events->tokens.begin(), first.events->tokens.end());
+  const auto prompt = joined(random_prompt(1, 100), first.events->tokens);
   const auto next = with_tail(prompt, 150, 170, 3);
   const auto client = rig.send(greedy(next, 10));
   rig.run_to_the_end();
@@ -98,7 +94,7 @@ TEST(PrefixCache, WhoComputesTheCommonBeginningMayLeave) {
     const auto leader = rig.send(greedy(prompt, 10));
     const auto follower = rig.send(greedy(prompt, 10));
     for (int i = 0; i < abort_at; ++i) rig.core.step();
-    leader.shared->aborted.store(true);
+    leader.aborted->store(true);
     rig.run_to_the_end();
     EXPECT_EQ(follower.events->tokens, plain_answer(prompt, 10));
   }

@@ -19,13 +19,6 @@ GenerationRequest with_snapshots(std::vector<int32_t> prompt, int64_t max_tokens
   return request;
 }
 
-int64_t n_cached(const Rig::Client& client) { return client.events->begin.value().n_prompt_cached; }
-
-std::vector<int32_t> joined(std::vector<int32_t> first, const std::vector<int32_t>& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
-
 TEST(RecurrentCache, ARequestGoesOnFromTheDeepestSnapshot) {
   for (const int64_t boundary : {int64_t{1}, int64_t{30}, kPageTokens, kPageTokens + 1,
                                  2 * kPageTokens - 1, 2 * kPageTokens}) {
@@ -96,7 +89,7 @@ TEST(RecurrentCache, ACrowdGetsTheAnswersOfColdRuns) {
       const auto n = static_cast<int64_t>(prompt.size());
       auto request = with_snapshots(prompt, 1 + i * 3, {n / 3, n / 2, n - 1});
       sent.emplace_back(request, rig.send(request));
-      if (random() % 8 == 0) sent[random() % sent.size()].second.shared->aborted.store(true);
+      if (random() % 8 == 0) sent[random() % sent.size()].second.aborted->store(true);
       for (uint32_t step = random() % 4; step > 0; --step) rig.core.step();
     }
     rig.run_to_the_end();

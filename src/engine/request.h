@@ -61,9 +61,6 @@ struct RequestEnd {
   std::optional<int32_t> stop_id = {};  // with kStop
 };
 
-// How far a request has come.
-enum class RequestStage : uint8_t { kWaiting, kPrefilling, kDecoding, kEnded };
-
 // An answer is a beginning, any number of tokens, then one end or error; an error or an abort may
 // come before all that.
 using Event = std::variant<BeginEvent, TokenEvent, RequestEnd, Error>;

@@ -40,7 +40,7 @@ class KvStore {
   int64_t n_pages_ = 0;
   // [n_pages][n_layers][keys, values][page_floats] f32. Pages outermost: memory is committed a
   // little with each new page, where layers outermost would fault in as many huge pages as there
-  // are layers, all in one step (measured: 180 ms).
+  // are layers, all in one step (180 ms with SmolLM2-135M on 2 cores of a Sapphire Rapids machine).
   AnonymousMemory memory_;
 };
 

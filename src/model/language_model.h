@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/result.h"
 #include "checkpoint/model_spec.h"
 #include "memory/kv_store.h"
@@ -47,8 +48,11 @@ class LanguageModel {
   // is after the slice's tokens (after an error: undefined). This many fit; 0: the family has none.
   virtual int64_t n_states() const { return 0; }
   // Makes it the state of no tokens.
-  virtual void clear_state(StateId /*state*/) {}
-  virtual void copy_state(StateId /*from*/, StateId /*to*/) {}
+  virtual void clear_state(StateId /*state*/) { no_states(); }
+  virtual void copy_state(StateId /*from*/, StateId /*to*/) { no_states(); }
+
+ private:
+  static void no_states() { PENSTOCK_CHECK(false, "this family keeps no recurrent state"); }
 };
 
 }  // namespace penstock

@@ -17,13 +17,7 @@ Tokenizer tokenizer_with(const std::vector<std::pair<std::string, bool>>& more) 
   Json file = Json::parse(fake_stored_tokenizer().json);
   int64_t id = kFakeVocabSize;
   for (const auto& [text, special] : more) {
-    file["added_tokens"].push_back({{"id", id++},
-                                    {"content", text},
-                                    {"single_word", false},
-                                    {"lstrip", false},
-                                    {"rstrip", false},
-                                    {"normalized", false},
-                                    {"special", special}});
+    file["added_tokens"].push_back(fake_added_token(id++, text, special));
   }
   return Tokenizer::from_json(file.dump()).value();
 }
