@@ -86,6 +86,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void note_event(Choice& choice, const TimedEvent& event);
   bool has_reader() const;
   bool ended() const;
+  bool is_complete() const;    // ended as it should: neither by an error nor because it was let go
   const Error* error() const;  // of the first choice that failed; null: none did
   Usage usage() const;
 
@@ -192,6 +193,15 @@ bool Answer::has_reader() const {
 bool Answer::ended() const {
   for (const Choice& choice : choices_) {
     if (!choice.end) return false;
+  }
+  return true;
+}
+
+bool Answer::is_complete() const {
+  for (const Choice& choice : choices_) {
+    if (!choice.end || !*choice.end || (*choice.end)->reason == FinishReason::kAborted) {
+      return false;
+    }
   }
   return true;
 }
@@ -305,13 +315,16 @@ AnswerOutcome Answer::outcome() const {
     return failure->kind == ErrorKind::kCancelled ? AnswerOutcome::kCancelled
                                                   : AnswerOutcome::kFailed;
   }
-  return ended() ? AnswerOutcome::kCompleted : AnswerOutcome::kDisconnected;
+  return is_complete() ? AnswerOutcome::kCompleted : AnswerOutcome::kDisconnected;
 }
 
 std::string Answer::summary() const {
   std::string how = "the client left";
-  if (ended()) how = to_string((*choices_.front().end)->reason);
-  if (error() != nullptr) how = error()->text();
+  if (error() != nullptr) {
+    how = error()->text();
+  } else if (is_complete()) {
+    how = to_string((*choices_.front().end)->reason);
+  }
   const Usage sum = usage();
   return fmt::format("{} tokens={}+{} seconds={:.3f}: {}", plan_.head.id, sum.prompt_tokens,
                      sum.completion_tokens, seconds_between(progress_->begun, Clock::now()), how);

@@ -14,7 +14,7 @@ namespace {
 std::string read(std::string_view bytes, size_t piece) {
   using namespace penstock;
   std::string told;
-  CompletionStream stream([&](const AnswerDelta& delta) {
+  CompletionStream stream([&](const StreamDelta& delta) {
     PENSTOCK_CHECK(delta.has_output(), "news of nothing");
     told += fmt::format("{}|{}|{}\n", delta.text, delta.reasoning, delta.has_tool_call);
   });

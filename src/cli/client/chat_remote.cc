@@ -18,7 +18,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  void show(const AnswerDelta& delta) {
+  void show(const StreamDelta& delta) {
     if (terminal_ && !delta.reasoning.empty()) {
       if (!std::exchange(in_reasoning_, true)) fmt::print("\x1b[2m");
       fmt::print("{}", delta.reasoning);
@@ -68,7 +68,7 @@ Result<std::string> show_remote_answer(BlockingClient& client, const OrderedJson
   SignalCatcher ctrl_c({SIGINT});
   std::string text;
   Screen screen(is_terminal(stdout));
-  CompletionStream stream([&](const AnswerDelta& delta) {
+  CompletionStream stream([&](const StreamDelta& delta) {
     text += delta.text;
     screen.show(delta);
   });

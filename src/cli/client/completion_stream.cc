@@ -32,8 +32,8 @@ std::optional<TokenUsage> read_usage(const Json& event) {
 }
 
 // `choice` is of a chat ("delta") or of a completion ("text").
-AnswerDelta read_delta(const Json& choice) {
-  AnswerDelta news = {.text = text_at(choice, "text")};
+StreamDelta read_delta(const Json& choice) {
+  StreamDelta news = {.text = text_at(choice, "text")};
   const Json* delta = find(choice, "delta");
   if (delta == nullptr) return news;
   news.text = text_at(*delta, "content");
@@ -76,7 +76,7 @@ bool CompletionStream::read_event(std::string_view data) {
   if (std::string reason = text_at(choice, "finish_reason"); !reason.empty()) {
     finish_reason_ = std::move(reason);
   }
-  if (const AnswerDelta delta = read_delta(choice); delta.has_output()) on_delta_(delta);
+  if (const StreamDelta delta = read_delta(choice); delta.has_output()) on_delta_(delta);
   return true;
 }
 

@@ -19,7 +19,7 @@ struct TokenUsage {
 };
 
 // One event's news. Texts are empty where the event has none.
-struct AnswerDelta {
+struct StreamDelta {
   std::string text = {};
   std::string reasoning = {};
   bool has_tool_call = false;
@@ -31,7 +31,7 @@ struct AnswerDelta {
 // fields. Passed to the client as a sink, it stops the reading at the first error.
 class CompletionStream {
  public:
-  using OnDelta = std::function<void(const AnswerDelta&)>;
+  using OnDelta = std::function<void(const StreamDelta&)>;
 
   explicit CompletionStream(OnDelta on_delta) : on_delta_(std::move(on_delta)) {}
 

@@ -20,7 +20,7 @@ struct Told {
 // The stream may be read in one piece: how it is cut is the SseReader's business.
 struct Reading {
   Told told = {};
-  CompletionStream stream{[this](const AnswerDelta& delta) {
+  CompletionStream stream{[this](const StreamDelta& delta) {
     told.text += delta.text;
     told.reasoning += delta.reasoning;
     told.n_calls += delta.has_tool_call ? 1 : 0;

@@ -85,8 +85,8 @@ void add_content_options(CLI::App& command, LoadBenchOptions& options) {
 }  // namespace
 
 CLI::Option* add_load_options(CLI::App& command, LoadBenchOptions& options) {
-  static const std::map<std::string, Route> kRoutes = {{"chat", Route::kChat},
-                                                       {"completions", Route::kCompletions}};
+  static const std::map<std::string, LoadRoute> kRoutes = {
+      {"chat", LoadRoute::kChat}, {"completions", LoadRoute::kCompletions}};
   CLI::Option* url = add_server_options(command, "--url",
                                         "measure a running server, of any make, instead of a model",
                                         options.server);

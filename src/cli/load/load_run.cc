@@ -109,7 +109,7 @@ asio::awaitable<void> LoadRun::send(HttpClient& client, double due) {
   RequestRecord record = {.began = due};
   double arrived = 0;
   double last = 0;
-  CompletionStream stream([&](const AnswerDelta&) {
+  CompletionStream stream([&](const StreamDelta&) {
     if (record.n_chunks++ == 0) {
       record.first = arrived;
     } else {
@@ -184,7 +184,7 @@ void LoadRun::report() const {
 }  // namespace
 
 HttpCall load_call(const LoadTarget& target, const LoadRequest& request, bool stream) {
-  const bool is_chat = target.route == Route::kChat;
+  const bool is_chat = target.route == LoadRoute::kChat;
   OrderedJson body = {{"model", target.model}};
   if (is_chat) {
     body["messages"] = OrderedJson::array({{{"role", "user"}, {"content", request.prompt}}});

@@ -13,12 +13,12 @@
 
 namespace penstock {
 
-enum class Route { kChat, kCompletions };
+enum class LoadRoute { kChat, kCompletions };
 
 struct LoadTarget {
   ClientOptions connection = {};
   std::string model = {};
-  Route route = Route::kChat;
+  LoadRoute route = LoadRoute::kChat;
   bool ignore_eos = false;
 };
 

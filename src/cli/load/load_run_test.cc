@@ -44,7 +44,7 @@ TEST(LoadCall, HasStandardFieldsOnly) {
   EXPECT_EQ(chat.path, "/v1/chat/completions");
   EXPECT_EQ(chat.body, R"({"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":5,)"
                        R"("temperature":0,"stream":true,"stream_options":{"include_usage":true}})");
-  target.route = Route::kCompletions;
+  target.route = LoadRoute::kCompletions;
   target.ignore_eos = true;
   const HttpCall text = load_call(target, request, /*stream=*/false);
   EXPECT_EQ(text.path, "/v1/completions");

@@ -99,7 +99,7 @@ Result<void> prepare(Content& content, const LoadBenchOptions& options, LoadTarg
 
 OrderedJson to_json(const LoadBenchOptions& options, const LoadTarget& target,
                     const std::vector<LoadRow>& rows) {
-  const bool is_chat = target.route == Route::kChat;
+  const bool is_chat = target.route == LoadRoute::kChat;
   OrderedJson json = {{"server", target.connection.url.text},
                       {"model", target.model},
                       {"route", is_chat ? "chat" : "completions"},

@@ -16,7 +16,7 @@ namespace penstock {
 struct LoadBenchOptions {
   ServerAddress server = {};
   std::string model = {};
-  Route route = Route::kChat;
+  LoadRoute route = LoadRoute::kChat;
   std::vector<int> concurrency = {};
   std::vector<double> rates = {};  // when both are empty: one client
   std::optional<int64_t> n_requests = {};

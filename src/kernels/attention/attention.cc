@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/attention/attention_block.h"
+#include "kernels/attention/attention_task.h"
 
 namespace penstock {
 namespace {
@@ -29,7 +29,7 @@ int64_t floats_per_token(const AttentionShape& shape, int64_t n_heads, int64_t n
   return n_heads * (score_columns(shape, n_positions) + 2 * padded_dim(shape) + 1);
 }
 
-void place_scratch(AttentionBlock& block, int64_t columns, float* scratch) {
+void place_scratch(AttentionTask& block, int64_t columns, float* scratch) {
   const int64_t n_rows = block.n_rows();
   const int64_t dim = padded_dim(block.shape);
   block.queries = dense_rows(scratch, n_rows, dim);
@@ -41,7 +41,7 @@ void place_scratch(AttentionBlock& block, int64_t columns, float* scratch) {
 
 // The queries are read once for every 16 keys. In q they lie a power of two apart, where they push
 // each other out of the first-level cache: side by side they do not.
-void gather_queries(Rows<const float> q, AttentionBlock& block) {
+void gather_queries(Rows<const float> q, AttentionTask& block) {
   const int64_t head_dim = block.shape.head_dim;
   float* row = block.queries.data;
   for (int64_t t = block.tokens.begin; t < block.tokens.end; ++t) {
@@ -81,7 +81,7 @@ void attention_exact(Isa isa, const AttentionShape& shape, Range heads, Rows<con
   PENSTOCK_CHECK(n_tokens > 0, "scratch as attention_scratch_floats says");
 
   const auto attend_block = isa == Isa::kAvx2 ? attend_block_avx2 : attend_block_avx512;
-  AttentionBlock block = {shape, kv, sinks, y, first_position};
+  AttentionTask block = {shape, kv, sinks, y, first_position};
   for (int64_t h = heads.begin; h < heads.end; h = block.heads.end) {
     block.kv_head = h / group;
     block.heads = {h, std::min((block.kv_head + 1) * group, heads.end)};

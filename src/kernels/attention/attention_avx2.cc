@@ -10,6 +10,6 @@ inline constexpr int kTileWidth = 1;  // 4 rows of it: 8 of the 16 registers
 
 namespace penstock {
 
-void attend_block_avx2(const AttentionBlock& block) { attend_block(block); }
+void attend_block_avx2(const AttentionTask& block) { attend_block(block); }
 
 }  // namespace penstock

@@ -10,6 +10,6 @@ inline constexpr int kTileWidth = 4;  // 4 rows of it: 16 of the 32 registers
 
 namespace penstock {
 
-void attend_block_avx512(const AttentionBlock& block) { attend_block(block); }
+void attend_block_avx512(const AttentionTask& block) { attend_block(block); }
 
 }  // namespace penstock

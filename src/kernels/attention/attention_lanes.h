@@ -3,7 +3,7 @@
 // kTileWidth: kTileRows * 16 kTileWidth totals fit the isa's registers.
 #pragma once
 
-#include "kernels/attention/attention_block.h"
+#include "kernels/attention/attention_task.h"
 
 namespace penstock {
 namespace {
@@ -56,7 +56,7 @@ inline void score_keys(const float* q, const float* keys, int64_t head_dim, floa
 
 // Scores of every row for the page's keys, in whole groups of 16 of which the row sees at least
 // one: the scores of keys it does not see are never used.
-inline void score_page(const AttentionBlock& block, int64_t p) {
+inline void score_page(const AttentionTask& block, int64_t p) {
   const int64_t head_dim = block.shape.head_dim;
   const float* const keys = block.page(block.kv.keys, p);
   for (int64_t k = 0; k < kPageTokens; k += kLanes) {
@@ -184,7 +184,7 @@ inline void fill_zero(float* p, int64_t n) {
 }
 
 // Adds the page's part of sum_j e_j v_j to every row's total.
-inline void add_page(const AttentionBlock& block, int64_t p) {
+inline void add_page(const AttentionTask& block, int64_t p) {
   const int64_t head_dim = block.shape.head_dim;
   const int64_t first_column = (p - block.first_page) * kPageTokens;
   ValueTile tile = {block.page(block.kv.values, p)};
@@ -214,7 +214,7 @@ inline void finish_row(const float* total, float denominator, int64_t head_dim, 
   }
 }
 
-inline void attend_block(const AttentionBlock& block) {
+inline void attend_block(const AttentionTask& block) {
   const int64_t first_column = block.first_page * kPageTokens;
   const int64_t last_page = (block.visible(block.tokens.end - 1).end - 1) / kPageTokens;
 

@@ -10,7 +10,7 @@ inline constexpr int64_t kBlockTokens = 16;
 inline constexpr int64_t kTileRows = 4;  // rows whose totals are kept in registers together
 
 // Row r of the scratch is token r / heads.size() of `tokens`, head r % heads.size() of `heads`.
-struct AttentionBlock {
+struct AttentionTask {
   const AttentionShape& shape;
   const PagedKv& kv;
   std::span<const float> sinks;  // [n_heads] or empty
@@ -39,7 +39,7 @@ struct AttentionBlock {
   }
 };
 
-void attend_block_avx2(const AttentionBlock& block);
-void attend_block_avx512(const AttentionBlock& block);
+void attend_block_avx2(const AttentionTask& block);
+void attend_block_avx512(const AttentionTask& block);
 
 }  // namespace penstock
