@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,17 @@ inline std::string chat_body(std::string_view fields = {}, std::string_view cont
   return fmt::format(R"({{"model":"fake","temperature":0,"messages":[)"
                      R"({{"role":"user","content":"{}"}}]{}{}}})",
                      content, fields.empty() ? "" : ",", fields);
+}
+
+// Whether `holds` is true before long: what a server keeps of an answer it sent is put away after
+// its last byte, while the client goes on already.
+template <class Condition>
+bool eventually(Condition holds) {
+  for (int i = 0; i < 10'000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 struct RunningServer {
@@ -46,15 +58,24 @@ struct RunningServer {
 
   // Stats are as of the last step, and clients are not waited for.
   bool becomes_idle() const {
-    for (int i = 0; i < 10'000; ++i) {
+    return eventually([&] {
       const EngineStats stats = engine->stats();
-      if (stats.n_running == 0 && stats.n_waiting == 0) {
-        return stats.n_free_pages + stats.n_cached_pages == stats.n_pages;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
+      return stats.n_running == 0 && stats.n_waiting == 0 &&
+             stats.n_free_pages + stats.n_cached_pages == stats.n_pages;
+    });
   }
+  // A number of /metrics by its name and labels; absent: -1.
+  double metric(std::string_view name) const {
+    const std::string text = "\n" + get("/metrics").body;
+    const size_t at = text.find(fmt::format("\n{} ", name));
+    return at == std::string::npos ? -1 : std::strtod(text.c_str() + at + name.size() + 2, nullptr);
+  }
+  // Requests that ended so, at the chat route.
+  double n_answers(std::string_view outcome) const {
+    return metric(
+        fmt::format(R"(penstock_requests_total{{outcome="{}",route="{}"}})", outcome, kChat));
+  }
+  size_t n_listed() const { return get("/v1/requests").json()["data"].size(); }
 
   std::shared_ptr<Engine> engine;
   std::unique_ptr<Server> server;
