@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -123,7 +122,8 @@ Result<std::vector<float>> read_gguf_floats(std::span<const GgufFile> files,
                 tensor.type->name);
   }
   std::vector<float> numbers(tensor.bytes / sizeof(float));
-  std::memcpy(numbers.data(), files[placed.file].bytes.data() + tensor.offset, tensor.bytes);
+  std::ranges::copy(files[placed.file].bytes.subspan(tensor.offset, tensor.bytes),
+                    std::as_writable_bytes(std::span(numbers)).begin());
   return numbers;
 }
 

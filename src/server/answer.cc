@@ -41,8 +41,10 @@ struct Choice {
 // Whichever way an answer is destroyed, the engine lets go of its requests and of the connection.
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
-  static Result<std::shared_ptr<Answer>> begin(HttpStream& http, const HttpRequest& request,
-                                               const AnswerRoute& route, ServerState& state);
+  static asio::awaitable<Result<std::shared_ptr<Answer>>> begin(HttpStream& http,
+                                                                const HttpRequest& request,
+                                                                const AnswerRoute& route,
+                                                                ServerState& state);
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
   ~Answer();
@@ -64,13 +66,13 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
  private:
   Answer(ServerState& state, std::shared_ptr<const ServedModel> model, ServerState::Place answering,
-         AnswerPlan plan, const asio::any_io_executor& strand)
+         AnswerPlan plan, const asio::any_io_executor& executor)
       : state_(state),
         model_(std::move(model)),
         answering_(std::move(answering)),
         plan_(std::move(plan)),
-        strand_(strand),
-        wakeup_(std::make_shared<Wakeup>(strand)) {}
+        executor_(executor),
+        wakeup_(std::make_shared<Wakeup>(executor)) {}
 
   Result<void> submit();
   void register_progress(std::string_view route);
@@ -94,7 +96,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::shared_ptr<const ServedModel> model_;
   ServerState::Place answering_;
   AnswerPlan plan_;
-  asio::any_io_executor strand_;
+  asio::any_io_executor executor_;
   std::shared_ptr<Wakeup> wakeup_;
   std::vector<Choice> choices_;
   std::shared_ptr<AnswerProgress> progress_ = std::make_shared<AnswerProgress>();
@@ -118,24 +120,38 @@ void set_prefix_sharing(AnswerPlan& plan, const HttpRequest& request, PrefixShar
   }
 }
 
-Result<std::shared_ptr<Answer>> Answer::begin(HttpStream& http, const HttpRequest& request,
-                                              const AnswerRoute& route, ServerState& state) try {
+Result<AnswerPlan> make_plan(const HttpRequest& request, const AnswerRoute& route,
+                             const ServedModel& model, PrefixSharing sharing) try {
+  PENSTOCK_ASSIGN(AnswerPlan plan, route.plan(request.body, model));
+  set_prefix_sharing(plan, request, sharing);
+  return plan;
+} catch (const std::exception& error) {
+  return fail(ErrorKind::kInternal, "the request could not be prepared: {}", error.what());
+}
+
+asio::awaitable<Result<std::shared_ptr<Answer>>> Answer::begin(HttpStream& http,
+                                                               const HttpRequest& request,
+                                                               const AnswerRoute& route,
+                                                               ServerState& state) {
   auto model = state.model();
-  if (model == nullptr) return std::unexpected(still_loading(state.load_state()));
-  PENSTOCK_ASSIGN(auto answering, state.begin_answer());
-  PENSTOCK_ASSIGN(AnswerPlan plan, route.plan(request.body, *model));
-  set_prefix_sharing(plan, request, state.options.prefix_sharing);
-  std::shared_ptr<Answer> answer(
-      new Answer(state, std::move(model), std::move(answering), std::move(plan), http.strand()));
+  if (model == nullptr) co_return std::unexpected(still_loading(state.load_state()));
+  auto answering = state.begin_answer();
+  if (!answering) co_return std::unexpected(std::move(answering).error());
+  const auto plan_it = [&] {  // named: g++ 12 destroys such a temporary of a co_await twice
+    return make_plan(request, route, *model, state.options.prefix_sharing);
+  };
+  Result<AnswerPlan> plan = co_await state.request_pool.run(plan_it);
+  if (!plan) co_return std::unexpected(std::move(plan).error());
+
+  std::shared_ptr<Answer> answer(new Answer(state, std::move(model), *std::move(answering),
+                                            *std::move(plan), http.executor()));
   if (auto submitted = answer->submit(); !submitted) {
     Error error = std::move(submitted).error();
     if (error.param == "prompt") error.param = route.prompt_field;
-    return std::unexpected(std::move(error));
+    co_return std::unexpected(std::move(error));
   }
   answer->register_progress(route.path);
-  return answer;
-} catch (const std::exception& error) {
-  return fail(ErrorKind::kInternal, "the request could not be prepared: {}", error.what());
+  co_return answer;
 }
 
 Result<void> Answer::submit() {
@@ -146,8 +162,8 @@ Result<void> Answer::submit() {
     PENSTOCK_ASSIGN(auto output, OutputStream::create(model_->chat->tokenizer(), request));
     Choice& choice = choices_.emplace_back(std::move(output));
     choice.mailbox = std::make_shared<Mailbox>(
-        [strand = strand_, wakeup = wakeup_] {
-          asio::post(strand, [wakeup] { wakeup->notify(); });
+        [executor = executor_, wakeup = wakeup_] {
+          asio::post(executor, [wakeup] { wakeup->notify(); });
         },
         bound);
   }
@@ -162,8 +178,8 @@ void Answer::register_progress(std::string_view route) {
   progress_->id = plan_.head.id;
   progress_->route = route;
   progress_->prompt_tokens = usage().prompt_tokens;
-  progress_->cancel = [strand = strand_, weak = weak_from_this()] {
-    asio::post(strand, [weak] {
+  progress_->cancel = [executor = executor_, weak = weak_from_this()] {
+    asio::post(executor, [weak] {
       if (const auto answer = weak.lock()) {
         answer->cut_off({.kind = ErrorKind::kCancelled, .message = "the request was cancelled"});
       }
@@ -356,7 +372,7 @@ Result<void> check_model(std::string_view asked, const ServedModel& model) {
 asio::awaitable<bool> answer(std::shared_ptr<HttpStream> http, const HttpRequest& request,
                              const AnswerRoute& route, ServerState& state) {
   const bool keep_alive = request.keep_alive && !state.draining();
-  Result<std::shared_ptr<Answer>> begun = Answer::begin(*http, request, route, state);
+  Result<std::shared_ptr<Answer>> begun = co_await Answer::begin(*http, request, route, state);
   if (!begun) {
     HttpResponse response = error_response(begun.error());
     state.metrics.count_answer(

@@ -41,4 +41,22 @@ std::string dump_answer(const OrderedJson& value) {
 
 std::string event(std::string_view data) { return fmt::format("data: {}\n\n", data); }
 
+ChunkWriter::ChunkWriter(const AnswerHead& head, std::string_view kind, bool include_usage)
+    : begin_("data: " + dump_answer(head_object(head, kind))), include_usage_(include_usage) {
+  begin_.back() = ',';  // was the object's end
+  begin_ += R"("choices":[)";
+  end_ = include_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
+}
+
+std::string ChunkWriter::chunk(std::string_view choice) const {
+  std::string text;
+  text.reserve(begin_.size() + choice.size() + end_.size());
+  return text.append(begin_).append(choice).append(end_);
+}
+
+std::string ChunkWriter::usage_chunk(const Usage& usage) const {
+  if (!include_usage_) return {};
+  return begin_ + R"(],"usage":)" + dump_answer(usage_object(usage)) + "}\n\n";
+}
+
 }  // namespace penstock

@@ -31,4 +31,22 @@ std::string dump_answer(const OrderedJson& value);
 std::string event(std::string_view data);
 inline constexpr std::string_view kLastEvent = "data: [DONE]\n\n";
 
+// Writes the chunks of a streamed answer. One goes out for every token, so what they all repeat is
+// put into words once.
+class ChunkWriter {
+ public:
+  // `include_usage`: each chunk has a member for it, as OpenAI's do where it was asked for.
+  ChunkWriter(const AnswerHead& head, std::string_view kind, bool include_usage);
+
+  // The event of a chunk with this choice, a JSON object in words.
+  std::string chunk(std::string_view choice) const;
+  // The last one, with no choice; empty where usage is not included.
+  std::string usage_chunk(const Usage& usage) const;
+
+ private:
+  std::string begin_;  // up to the choices
+  std::string end_;    // after them
+  bool include_usage_;
+};
+
 }  // namespace penstock

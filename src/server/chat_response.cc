@@ -25,20 +25,27 @@ OrderedJson logprobs_object(OrderedJson items) {
   return {{"content", std::move(items)}, {"refusal", nullptr}};
 }
 
+// What a choice says in one chunk, in words: see ChunkWriter.
+std::string choice_text(size_t index, const OrderedJson& delta, const OrderedJson& logprobs,
+                        std::string_view finish_reason = {}) {
+  const std::string reason = finish_reason.empty() ? "null" : fmt::format("\"{}\"", finish_reason);
+  return fmt::format(R"({{"index":{},"delta":{},"logprobs":{},"finish_reason":{}}})", index,
+                     dump_answer(delta), logprobs.is_null() ? "null" : dump_answer(logprobs),
+                     reason);
+}
+
 class ChatEvents : public AnswerWriter {
  public:
-  ChatEvents(AnswerHead head, std::vector<ChatChoice> choices, bool include_usage,
+  ChatEvents(const AnswerHead& head, std::vector<ChatChoice> choices, bool include_usage,
              const Tokenizer& tokenizer)
-      : head_(std::move(head)),
+      : writer_(head, "chat.completion.chunk", include_usage),
         choices_(std::move(choices)),
-        include_usage_(include_usage),
         tokenizer_(tokenizer) {}
 
   std::string begin() override {
     std::string events;
     for (size_t i = 0; i < choices_.size(); ++i) {
-      events +=
-          chunk(one_choice(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr), nullptr);
+      events += writer_.chunk(choice_text(i, {{"role", "assistant"}, {"content", ""}}, nullptr));
     }
     return events;
   }
@@ -47,13 +54,12 @@ class ChatEvents : public AnswerWriter {
     const ChoicePart part = choices_[choice].push(update);
     std::string events;
     if (!part.delta.empty() || !part.tokens.empty()) {
-      events += chunk(one_choice(choice, delta_object(part.delta),
-                                 logprobs_object(logprob_items(part.tokens, tokenizer_)), nullptr),
-                      nullptr);
+      events += writer_.chunk(choice_text(choice, delta_object(part.delta),
+                                          logprobs_object(logprob_items(part.tokens, tokenizer_))));
     }
     if (!part.finish_reason.empty()) {
       events +=
-          chunk(one_choice(choice, OrderedJson::object(), nullptr, part.finish_reason), nullptr);
+          writer_.chunk(choice_text(choice, OrderedJson::object(), nullptr, part.finish_reason));
     }
     return events;
   }
@@ -61,30 +67,12 @@ class ChatEvents : public AnswerWriter {
   bool is_satisfied(size_t choice) const override { return choices_[choice].is_satisfied(); }
 
   std::string end(const Usage& usage) override {
-    std::string events;
-    if (include_usage_) events = chunk(OrderedJson::array(), usage_object(usage));
-    return events.append(kLastEvent);
+    return writer_.usage_chunk(usage).append(kLastEvent);
   }
 
  private:
-  std::string chunk(OrderedJson choices, OrderedJson usage) const {
-    OrderedJson object = head_object(head_, "chat.completion.chunk");
-    object["choices"] = std::move(choices);
-    if (include_usage_) object["usage"] = std::move(usage);
-    return event(dump_answer(object));
-  }
-
-  static OrderedJson one_choice(size_t index, OrderedJson delta, OrderedJson logprobs,
-                                OrderedJson finish_reason) {
-    return OrderedJson::array({{{"index", index},
-                                {"delta", std::move(delta)},
-                                {"logprobs", std::move(logprobs)},
-                                {"finish_reason", std::move(finish_reason)}}});
-  }
-
-  const AnswerHead head_;
+  const ChunkWriter writer_;
   std::vector<ChatChoice> choices_;
-  const bool include_usage_;
   const Tokenizer& tokenizer_;
 };
 
@@ -144,8 +132,7 @@ std::unique_ptr<AnswerWriter> make_chat_writer(AnswerHead head, const ChatReques
   if (!request.stream) {
     return std::make_unique<ChatBody>(std::move(head), std::move(choices), tokenizer);
   }
-  return std::make_unique<ChatEvents>(std::move(head), std::move(choices), request.include_usage,
-                                      tokenizer);
+  return std::make_unique<ChatEvents>(head, std::move(choices), request.include_usage, tokenizer);
 }
 
 }  // namespace penstock

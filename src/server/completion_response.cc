@@ -28,10 +28,9 @@ std::vector<CompletionLogprobs> make_logprobs(const CompletionRequest& request, 
 
 class CompletionEvents : public AnswerWriter {
  public:
-  CompletionEvents(AnswerHead head, bool include_usage, std::vector<std::string> echoes,
+  CompletionEvents(const AnswerHead& head, bool include_usage, std::vector<std::string> echoes,
                    std::vector<CompletionLogprobs> logprobs)
-      : head_(std::move(head)),
-        include_usage_(include_usage),
+      : writer_(head, kKind, include_usage),
         echoes_(std::move(echoes)),
         logprobs_(std::move(logprobs)) {}
 
@@ -57,26 +56,13 @@ class CompletionEvents : public AnswerWriter {
   }
 
   std::string end(const Usage& usage) override {
-    std::string events;
-    if (include_usage_) {
-      OrderedJson object = head_object(head_, kKind);
-      object["choices"] = OrderedJson::array();
-      object["usage"] = usage_object(usage);
-      events = event(dump_answer(object));
-    }
-    return events.append(kLastEvent);
+    return writer_.usage_chunk(usage).append(kLastEvent);
   }
 
  private:
-  std::string chunk(OrderedJson choice) const {
-    OrderedJson object = head_object(head_, kKind);
-    object["choices"] = OrderedJson::array({std::move(choice)});
-    if (include_usage_) object["usage"] = nullptr;
-    return event(dump_answer(object));
-  }
+  std::string chunk(const OrderedJson& choice) const { return writer_.chunk(dump_answer(choice)); }
 
-  const AnswerHead head_;
-  const bool include_usage_;
+  const ChunkWriter writer_;
   const std::vector<std::string> echoes_;
   std::vector<CompletionLogprobs> logprobs_;  // of each choice, or none
 };
@@ -132,8 +118,8 @@ std::unique_ptr<AnswerWriter> make_completion_writer(AnswerHead head,
     return std::make_unique<CompletionBody>(std::move(head), std::move(echoes),
                                             std::move(logprobs));
   }
-  return std::make_unique<CompletionEvents>(std::move(head), request.include_usage,
-                                            std::move(echoes), std::move(logprobs));
+  return std::make_unique<CompletionEvents>(head, request.include_usage, std::move(echoes),
+                                            std::move(logprobs));
 }
 
 }  // namespace penstock

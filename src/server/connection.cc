@@ -32,7 +32,12 @@ asio::awaitable<bool> handle(const std::shared_ptr<HttpStream>& http, const Http
     if ((*route)->answer != nullptr) {
       co_return co_await answer(http, request, *(*route)->answer, state);
     }
-    found = respond(**route, request, state);
+    const auto respond_now = [&, route = *route] { return respond(*route, request, state); };
+    if ((*route)->takes_time) {
+      found = co_await state.request_pool.run(respond_now);
+    } else {
+      found = respond_now();
+    }
   }
   HttpResponse response = std::get<HttpResponse>(std::move(found));
   const std::function<void()> after = std::move(response.after);

@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-// The socket's executor is a strand. `place` is the connection's own among the server's.
+// `place` is the connection's own among the server's.
 boost::asio::awaitable<void> serve_connection(HttpStream::Socket socket,
                                               std::shared_ptr<ServerState> state,
                                               ServerState::Place place);

@@ -78,7 +78,10 @@ HttpStream::HttpStream(Socket socket, const ServerOptions& options, const Access
       access_(access),
       metrics_(metrics),
       stream_(std::move(socket)),
-      watch_ended_(stream_.get_executor()) {}
+      watch_ended_(stream_.get_executor()) {
+  error_code ignored;  // of a connection that is gone already: the first read will say so
+  stream_.socket().non_blocking(true, ignored);
+}
 
 asio::awaitable<bool> HttpStream::await_first_byte() {
   if (buffer_.size() > 0) co_return true;
@@ -162,16 +165,22 @@ asio::awaitable<bool> HttpStream::end_events() {
 }
 
 asio::awaitable<bool> HttpStream::send(std::string_view bytes) {
+  // Nearly always the socket takes all at once, with no timer and no turn of the loop.
+  error_code ec;
+  const size_t n_sent = stream_.socket().send(asio::buffer(bytes), 0, ec);
+  if (ec && ec != asio::error::would_block) co_return false;
+  bytes.remove_prefix(ec ? 0 : n_sent);
+  if (bytes.empty()) co_return true;
   stream_.expires_after(options_.write_timeout);
-  const auto [ec, n] =
-      co_await asio::async_write(stream_, asio::buffer(bytes.data(), bytes.size()), kAwait);
-  co_return !ec;
+  const auto [write_ec, n_written] =
+      co_await asio::async_write(stream_, asio::buffer(bytes), kAwait);
+  co_return !write_ec;
 }
 
 void HttpStream::watch(std::function<void()> on_gone) {
   watching_ = true;
   watch_running_ = true;
-  asio::co_spawn(strand(), run_watch(shared_from_this(), std::move(on_gone)), asio::detached);
+  asio::co_spawn(executor(), run_watch(shared_from_this(), std::move(on_gone)), asio::detached);
 }
 
 asio::awaitable<void> HttpStream::run_watch([[maybe_unused]] std::shared_ptr<HttpStream> self,

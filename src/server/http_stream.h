@@ -56,7 +56,7 @@ struct ConnectionClosed {};
 // had an answer to; or the end.
 using HttpRead = std::variant<HttpRequest, HttpResponse, ConnectionClosed>;
 
-// One thread: the strand's, which is the socket's executor. Held by a shared_ptr, for the watching
+// One thread: the server's. Held by a shared_ptr, for the watching
 // coroutine's sake.
 class HttpStream : public std::enable_shared_from_this<HttpStream> {
  public:
@@ -66,7 +66,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   // All must outlive this.
   HttpStream(Socket socket, const ServerOptions& options, const Access& access, Metrics& metrics);
 
-  boost::asio::any_io_executor strand() { return stream_.get_executor(); }
+  boost::asio::any_io_executor executor() { return stream_.get_executor(); }
 
   boost::asio::awaitable<HttpRead> read();
 

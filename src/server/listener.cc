@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/asio/strand.hpp>
 #include <filesystem>
 #include <utility>
 
@@ -107,14 +106,13 @@ Result<Listener> Listener::open_path(asio::io_context& context, const std::strin
 
 asio::awaitable<std::pair<error_code, HttpStream::Socket>> Listener::accept(
     asio::io_context& context) {
-  const asio::any_io_executor strand = asio::make_strand(context);
   if (auto* port = std::get_if<TcpAcceptor>(&acceptor_)) {
-    auto [ec, socket] = co_await port->async_accept(strand, kAwait);
+    auto [ec, socket] = co_await port->async_accept(context, kAwait);
     error_code ignored;
     if (!ec) socket.set_option(tcp::no_delay(true), ignored);
     co_return std::pair(ec, HttpStream::Socket(std::move(socket)));
   }
-  auto [ec, socket] = co_await std::get<PathAcceptor>(acceptor_).async_accept(strand, kAwait);
+  auto [ec, socket] = co_await std::get<PathAcceptor>(acceptor_).async_accept(context, kAwait);
   co_return std::pair(ec, HttpStream::Socket(std::move(socket)));
 }
 

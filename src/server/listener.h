@@ -30,7 +30,7 @@ class Listener {
   uint16_t port() const { return port_; }  // 0: a path
   const std::string& address() const { return address_; }
 
-  // The next connection's socket, on a strand of its own.
+  // The next connection's socket, of `context`.
   boost::asio::awaitable<std::pair<boost::system::error_code, HttpStream::Socket>> accept(
       boost::asio::io_context& context);
 

@@ -16,6 +16,7 @@ struct Route {
   // One of the two: at once, or generated text.
   HttpResponse (*respond)(const HttpRequest& request, ServerState& state) = nullptr;
   const AnswerRoute* answer = nullptr;
+  bool takes_time = false;  // to respond: not on the sockets' thread
 };
 
 // What to do with a request: a route, or what to answer where there is none.

@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "os/thread_name.h"
 #include "server/await.h"
@@ -44,12 +43,10 @@ class AsioServer : public Server {
     port_ = listener_->port();
     address_ = listener_->address();
     asio::co_spawn(*context_, accept(), report_exception(state_, "accepting"));
-    for (int i = 0; i < state_->options.n_threads; ++i) {
-      threads_.emplace_back([this] {
-        name_this_thread("http");
-        context_->run();
-      });
-    }
+    thread_ = std::thread([this] {
+      name_this_thread("http");
+      context_->run();
+    });
     return {};
   }
 
@@ -62,7 +59,8 @@ class AsioServer : public Server {
   void stop() override {
     if (!context_) return;
     context_->stop();
-    for (std::thread& thread : threads_) thread.join();
+    if (thread_.joinable()) thread_.join();
+    state_->request_pool.stop();  // what it runs refers to what the connections hold
     listener_.reset();
     context_.reset();  // with it every connection's coroutine, which lets go of its request
   }
@@ -83,15 +81,15 @@ class AsioServer : public Server {
         state_->log.warn("turned a client away: {}", place.error().text());
         continue;
       }
-      const auto strand = socket.get_executor();
-      asio::co_spawn(strand, serve_connection(std::move(socket), state_, *std::move(place)),
+      asio::co_spawn(*context_, serve_connection(std::move(socket), state_, *std::move(place)),
                      report_exception(state_, "a connection"));
     }
   }
 
   std::shared_ptr<ServerState> state_;
-  std::unique_ptr<asio::io_context> context_ = std::make_unique<asio::io_context>();
-  std::vector<std::thread> threads_;
+  // One thread for all sockets: for each token it is woken once, whatever the number of answers.
+  std::unique_ptr<asio::io_context> context_ = std::make_unique<asio::io_context>(1);
+  std::thread thread_;
   std::optional<Listener> listener_;
   uint16_t port_ = 0;
   std::string address_;

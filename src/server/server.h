@@ -31,7 +31,6 @@ struct ServerOptions {
   std::string host = "127.0.0.1";  // a numeric address
   uint16_t port = 0;               // 0: a free one
   std::string unix_socket = {};    // a path to listen on instead; for this user alone
-  int n_threads = 2;               // for sockets, templates, tokenising; the engine has its own
   size_t max_connections = 512;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 8 * 1024 * 1024;

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "server/access.h"
 #include "server/metrics.h"
+#include "server/request_pool.h"
 #include "server/running_answers.h"
 #include "server/server.h"
 
@@ -53,6 +54,7 @@ class ServerState {
   const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
   Metrics metrics;
   RunningAnswers answers;
+  RequestPool request_pool;
 
   void set_progress(const ProgressUpdate& update);
   void set_ready(ServedModel model);
