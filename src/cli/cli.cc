@@ -20,7 +20,7 @@ namespace {
 
 std::string version_text() {
   std::vector<std::string_view> paths;
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) paths.push_back(to_string(isa));
+  for (const Isa isa : kAllIsas) paths.push_back(to_string(isa));
   const Result<Isa> used = choose_isa();
   return fmt::format("penstock {} ({})\ncompiler   {}\nCPU paths  {}; in use: {}\nGPU paths  {}",
                      version(), commit(), compiler(), fmt::join(paths, " "),

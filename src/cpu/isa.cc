@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "os/amx.h"
+
 namespace penstock {
 namespace {
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512"};
+constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "amx"};
 
 constexpr bool has_all(uint64_t word, uint64_t bits) { return (word & bits) == bits; }
 
@@ -30,7 +32,9 @@ CpuidWords read_cpuid() {
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
     words.leaf7_ebx = ebx;
     words.leaf7_ecx = ecx;
+    words.leaf7_edx = edx;
   }
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) words.leaf7_1_eax = eax;
   if (has_all(words.leaf1_ecx, bit_OSXSAVE)) words.xcr0 = read_xcr0();
   return words;
 }
@@ -46,8 +50,10 @@ std::string names_of(const std::vector<Isa>& isas) {
 std::string_view to_string(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
 
 std::vector<Isa> isas_of(const CpuidWords& words) {
-  constexpr uint64_t kYmmState = 0x06;  // SSE and AVX registers
-  constexpr uint64_t kZmmState = 0xE6;  // and masks, upper halves, registers 16 to 31
+  constexpr uint64_t kYmmState = 0x06;      // SSE and AVX registers
+  constexpr uint64_t kZmmState = 0xE6;      // and masks, upper halves, registers 16 to 31
+  constexpr uint64_t kTileState = 0x60000;  // AMX's configuration and its data
+  constexpr uint64_t kAmxBits = uint64_t{bit_AMX_TILE} | bit_AMX_INT8 | bit_AMX_BF16;
   constexpr uint64_t kAvx512Bits =
       uint64_t{bit_AVX512F} | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   std::vector<Isa> isas = {Isa::kScalar};
@@ -59,11 +65,24 @@ std::vector<Isa> isas_of(const CpuidWords& words) {
   if (has_all(words.leaf7_ebx, kAvx512Bits) && has_all(words.leaf7_ecx, bit_AVX512VNNI) &&
       has_all(words.xcr0, kZmmState)) {
     isas.push_back(Isa::kAvx512);
+  } else {
+    return isas;
+  }
+  if (has_all(words.leaf7_edx, kAmxBits) && has_all(words.leaf7_1_eax, bit_AVX512BF16) &&
+      has_all(words.xcr0, kTileState)) {
+    isas.push_back(Isa::kAmx);
   }
   return isas;
 }
 
-std::vector<Isa> supported_isas() { return isas_of(read_cpuid()); }
+std::vector<Isa> supported_isas() {
+  static const std::vector<Isa> isas = [] {
+    std::vector<Isa> all = isas_of(read_cpuid());
+    if (all.back() == Isa::kAmx && !allow_amx()) all.pop_back();
+    return all;
+  }();
+  return isas;
+}
 
 Result<Isa> choose_isa() {
   const std::vector<Isa> supported = supported_isas();

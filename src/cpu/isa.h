@@ -9,9 +9,10 @@
 
 namespace penstock {
 
-// kAvx2 means AVX2, FMA and F16C; kAvx512 means also F, BW, DQ, VL and VNNI: what cmake/Rooms.cmake
-// compiles such files with.
-enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
+// kAvx2 means AVX2, FMA and F16C; kAvx512 means also F, BW, DQ, VL and VNNI; kAmx means also
+// AVX512-BF16 and AMX's tiles of int8 and bf16: what cmake/Rooms.cmake compiles such files with.
+enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
+inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
 std::string_view to_string(Isa isa);
 
 // What CPUID and XGETBV answer: Intel's manual, volume 2, CPUID, and volume 1, chapter 13.
@@ -19,11 +20,14 @@ struct CpuidWords {
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0;
   uint32_t leaf7_ecx = 0;
-  uint64_t xcr0 = 0;  // the register states the OS saves; 0 when it says nothing
+  uint32_t leaf7_edx = 0;
+  uint32_t leaf7_1_eax = 0;  // of subleaf 1
+  uint64_t xcr0 = 0;         // the register states the OS saves; 0 when it says nothing
 };
 std::vector<Isa> isas_of(const CpuidWords& words);
 
-// What this machine and its OS can run, slowest first; always begins with kScalar.
+// What this machine and its OS can run, slowest first; always begins with kScalar. The first call
+// asks the OS to let this process use AMX's registers.
 std::vector<Isa> supported_isas();
 // The best supported level, or the one PENSTOCK_CPU_ISA names (empty counts as unset); an unknown
 // or unsupported name is an error that lists the rest.

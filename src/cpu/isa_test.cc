@@ -15,13 +15,24 @@ using testing::HasSubstr;
 constexpr uint32_t kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
 constexpr uint32_t kAvx2 = 1u << 5, kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
 constexpr uint32_t kVnni = 1u << 11;
+constexpr uint32_t kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAmxInt8 = 1u << 25, kBf16 = 1u << 5;
 constexpr CpuidWords kFull = {.leaf1_ecx = kFma | kOsxsave | kAvx | kF16c,
                               .leaf7_ebx = kAvx2 | kF | kDq | kBw | kVl,
                               .leaf7_ecx = kVnni,
-                              .xcr0 = 0xE7};
+                              .leaf7_edx = kAmxBf16 | kAmxTile | kAmxInt8,
+                              .leaf7_1_eax = kBf16,
+                              .xcr0 = 0x600E7};
 
 TEST(Isa, NeedsEveryFeatureItsFilesAreCompiledWith) {
-  EXPECT_THAT(isas_of(kFull), ElementsAre(Isa::kScalar, Isa::kAvx2, Isa::kAvx512));
+  EXPECT_THAT(isas_of(kFull), ElementsAre(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx));
+  for (const uint32_t missing : {kAmxBf16, kAmxTile, kAmxInt8}) {
+    CpuidWords words = kFull;
+    words.leaf7_edx &= ~missing;
+    EXPECT_EQ(isas_of(words).back(), Isa::kAvx512) << missing;
+  }
+  CpuidWords no_bf16 = kFull;
+  no_bf16.leaf7_1_eax = 0;
+  EXPECT_EQ(isas_of(no_bf16).back(), Isa::kAvx512);
   for (const uint32_t missing : {kF, kDq, kBw, kVl}) {
     CpuidWords words = kFull;
     words.leaf7_ebx &= ~missing;
@@ -41,7 +52,9 @@ TEST(Isa, NeedsEveryFeatureItsFilesAreCompiledWith) {
 
 TEST(Isa, NeedsAnOsThatSavesTheRegisters) {
   CpuidWords words = kFull;
-  words.xcr0 = 0x07;  // no AVX-512 state
+  words.xcr0 = 0xE7;  // no tiles
+  EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2, Isa::kAvx512));
+  words.xcr0 = 0x60007;  // no AVX-512 state
   EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2));
   words.xcr0 = 0x67;  // registers 16 to 31 missing
   EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar, Isa::kAvx2));

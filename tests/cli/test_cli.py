@@ -87,7 +87,7 @@ class Help(unittest.TestCase):
         done = penstock("--version")
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, r"^penstock \d+\.\d+\.\d+ \(\S+\)\ncompiler   \S+ \d+.*\n"
-                                      r"CPU paths  scalar avx2 avx512; in use: (scalar|avx2|avx512)\nGPU paths  \S+.*\n$")
+                                      r"CPU paths  scalar avx2 avx512 amx; in use: (scalar|avx2|avx512|amx)\nGPU paths  \S+.*\n$")
         forced = penstock("--version", env={"PENSTOCK_CPU_ISA": "scalar"})
         self.assertIn("in use: scalar", forced.stdout)
 

@@ -12,6 +12,7 @@ bool column_maxima(Isa isa, std::span<const float> logits, std::span<float> maxi
     case Isa::kAvx2:
       return column_maxima_avx2(logits, maxima);
     case Isa::kAvx512:
+    case Isa::kAmx:
       return column_maxima_avx512(logits, maxima);
   }
   __builtin_unreachable();
@@ -27,6 +28,7 @@ WeightSums stripe_weights(Isa isa, Softening by, std::span<const float> logits,
     case Isa::kAvx2:
       return stripe_weights_avx2(by, logits, weights);
     case Isa::kAvx512:
+    case Isa::kAmx:
       return stripe_weights_avx512(by, logits, weights);
   }
   __builtin_unreachable();

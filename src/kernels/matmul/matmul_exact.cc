@@ -231,6 +231,7 @@ void matmul_exact(Isa isa, const MatrixView& w, Range rows, Rows<const float> x,
     case Isa::kAvx2:
       return Product(exact_kernels_avx2(), w, x, y).multiply(rows);
     case Isa::kAvx512:
+    case Isa::kAmx:
       return Product(exact_kernels_avx512(), w, x, y).multiply(rows);
   }
 }

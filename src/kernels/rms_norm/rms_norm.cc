@@ -14,6 +14,7 @@ void rms_norm_exact(Isa isa, Rows<const float> x, std::span<const float> w, floa
     case Isa::kAvx2:
       return rms_norm_exact_avx2(x, w, eps, y);
     case Isa::kAvx512:
+    case Isa::kAmx:
       return rms_norm_exact_avx512(x, w, eps, y);
   }
 }

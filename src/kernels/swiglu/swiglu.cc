@@ -13,6 +13,7 @@ void swiglu_exact(Isa isa, Rows<const float> gate, Rows<const float> up, Rows<fl
     case Isa::kAvx2:
       return swiglu_exact_avx2(gate, up, y);
     case Isa::kAvx512:
+    case Isa::kAmx:
       return swiglu_exact_avx512(gate, up, y);
   }
 }
