@@ -21,7 +21,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 std::vector<float> exp_all(Isa isa, const std::vector<float>& x) {
   std::vector<float> y(x.size());
   if (isa == Isa::kAvx2) exp_rows_avx2(x, y);
-  if (isa == Isa::kAvx512) exp_rows_avx512(x, y);
+  if (isa >= Isa::kAvx512) exp_rows_avx512(x, y);
   if (isa == Isa::kScalar) {
     for (size_t i = 0; i < x.size(); ++i) y[i] = exp_exact(x[i]);
   }
