@@ -37,6 +37,13 @@ constexpr float bf16_to_f32(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
+// The nearest bf16, ties to even; a NaN stays one.
+constexpr uint16_t f32_to_bf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if (x != x) return static_cast<uint16_t>(bits >> 16 | 0x40u);  // quiet
+  return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
 // OCP E4M3 ("fn"): s eeee mmm, bias 7; no infinities, 0x7F and 0xFF are NaN, the largest is 448.
 constexpr float e4m3_to_f32(uint8_t bits) {
   const uint32_t exponent = (bits >> 3) & 15u;

@@ -1,0 +1,119 @@
+#include "kernels/attention/attention_fast_task.h"
+#include "kernels/attention/exp2.h"
+#include "kernels/lanes_avx2.h"
+#include "tensor/scalar_types.h"
+
+namespace penstock {
+namespace {
+
+// 4 rows of one Lanes: 8 of the 16 registers.
+inline constexpr int kScoreWidth = 1;
+inline constexpr int kTotalWidth = 1;
+
+inline __m256i high_halves(__m256i words) {
+  return _mm256_and_si256(words, _mm256_set1_epi32(static_cast<int>(0xFFFF0000U)));
+}
+
+// The first n of 16 pairs of bf16; 0 for the rest.
+struct Pairs {
+  Pairs(const uint16_t* pairs, int64_t n) {
+    const auto* const words = reinterpret_cast<const int*>(pairs);
+    low = _mm256_maskload_epi32(words, first_n(n));
+    high = _mm256_maskload_epi32(words + 8, first_n(n - 8));
+  }
+  __m256i low, high;
+};
+
+inline Lanes first_of_pairs(const uint16_t* pairs, int64_t n) {
+  const Pairs p(pairs, n);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(p.low, 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(p.high, 16))};
+}
+inline Lanes second_of_pairs(const uint16_t* pairs, int64_t n) {
+  const Pairs p(pairs, n);
+  return {_mm256_castsi256_ps(high_halves(p.low)), _mm256_castsi256_ps(high_halves(p.high))};
+}
+
+inline __m256 round_eight_to_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i is_odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i half = _mm256_add_epi32(is_odd, _mm256_set1_epi32(0x7FFF));
+  return _mm256_castsi256_ps(high_halves(_mm256_add_epi32(bits, half)));
+}
+// Of finite numbers: to the nearest, ties to even.
+inline Lanes round_to_bf16(Lanes x) {
+  return {round_eight_to_bf16(x.low), round_eight_to_bf16(x.high)};
+}
+
+// exp2.h, step by step.
+inline __m256 exp2_of_eight(__m256 x) {
+  using C = Exp2Constants;
+  const __m256 rounder = _mm256_set1_ps(C::kRounder);
+  const __m256 t = _mm256_add_ps(x, rounder);
+  const __m256 r = _mm256_sub_ps(x, _mm256_sub_ps(t, rounder));
+  __m256 p = _mm256_set1_ps(C::kPolynomial[0]);
+  for (int i = 1; i < 5; ++i) p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(C::kPolynomial[i]));
+  const __m256i y =
+      _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(t), 23));
+  const __m256 low = _mm256_cmp_ps(x, _mm256_set1_ps(C::kLowest), _CMP_LT_OQ);
+  return _mm256_andnot_ps(low, _mm256_castsi256_ps(y));
+}
+inline Lanes exp2_lanes(Lanes x) { return {exp2_of_eight(x.low), exp2_of_eight(x.high)}; }
+
+// Turns 8 rows of 8 words into its columns: first within each 128 bits, then across them.
+inline void transpose(__m256i rows[8]) {
+  __m256i pairs[8];  // of rows 4 i and 4 i + 1, or 4 i + 2 and 4 i + 3
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  __m256i fours[2][4];  // [i][c]: column c of each 128 bits, of rows 4 i to 4 i + 3
+  for (int i = 0; i < 2; ++i) {
+    fours[i][0] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
+    fours[i][1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
+    fours[i][2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
+    fours[i][3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
+  }
+  for (int c = 0; c < 4; ++c) {
+    rows[c] = _mm256_permute2x128_si256(fours[0][c], fours[1][c], 0x20);
+    rows[4 + c] = _mm256_permute2x128_si256(fours[0][c], fours[1][c], 0x31);
+  }
+}
+
+// [kPageTokens, head_dim] bf16 into [head_dim, kPageTokens] f32, 8 keys of 16 elements at a time,
+// as pairs: half the shuffles.
+inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {
+  for (int64_t k = 0; k < kPageTokens; k += 8) {
+    const uint16_t* const rows = keys + k * head_dim;
+    int64_t d = 0;
+    for (; d + 16 <= head_dim; d += 16) {
+      __m256i pairs[8];
+      for (int i = 0; i < 8; ++i) {
+        pairs[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i * head_dim + d));
+      }
+      transpose(pairs);
+      float* const out = spread + d * kPageTokens + k;
+      for (int i = 0; i < 8; ++i) {
+        _mm256_storeu_ps(out + 2 * i * kPageTokens,
+                         _mm256_castsi256_ps(_mm256_slli_epi32(pairs[i], 16)));
+        _mm256_storeu_ps(out + (2 * i + 1) * kPageTokens,
+                         _mm256_castsi256_ps(high_halves(pairs[i])));
+      }
+    }
+    for (; d < head_dim; ++d) {
+      float* const out = spread + d * kPageTokens + k;
+      for (int64_t i = 0; i < 8; ++i) out[i] = bf16_to_f32(rows[i * head_dim + d]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
+
+#include "kernels/attention/attention_fast_lanes.h"
+
+namespace penstock {
+
+void attend_fast_avx2(const FastAttentionTask& task) { attend_block(task); }
+
+}  // namespace penstock

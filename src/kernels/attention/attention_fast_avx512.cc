@@ -1,0 +1,65 @@
+#include "kernels/attention/attention_fast_lanes_avx512.h"
+#include "kernels/attention/attention_fast_task.h"
+#include "tensor/scalar_types.h"
+
+namespace penstock {
+namespace {
+
+// 4 rows of these: 16 of the 32 registers.
+inline constexpr int kScoreWidth = 4;
+inline constexpr int kTotalWidth = 4;
+
+inline __m512i high_halves(__m512i words) {
+  return _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
+}
+
+// One number of each of the first n of 16 pairs.
+inline Lanes first_of_pairs(const uint16_t* pairs, int64_t n) {
+  const __m512i words = _mm512_maskz_loadu_epi32(first_n(n), pairs);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(words, 16))};
+}
+inline Lanes second_of_pairs(const uint16_t* pairs, int64_t n) {
+  return {_mm512_castsi512_ps(high_halves(_mm512_maskz_loadu_epi32(first_n(n), pairs)))};
+}
+
+// Of finite numbers: to the nearest, ties to even.
+inline Lanes round_to_bf16(Lanes x) {
+  const __m512i bits = _mm512_castps_si512(x.v);
+  const __m512i is_odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i half = _mm512_add_epi32(is_odd, _mm512_set1_epi32(0x7FFF));
+  return {_mm512_castsi512_ps(high_halves(_mm512_add_epi32(bits, half)))};
+}
+
+// [kPageTokens, head_dim] bf16 into [head_dim, kPageTokens] f32, 16 keys of 32 elements at a time,
+// as pairs: half the shuffles.
+inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {
+  for (int64_t k = 0; k < kPageTokens; k += kLanes) {
+    const uint16_t* const rows = keys + k * head_dim;
+    int64_t d = 0;
+    for (; d + 2 * kLanes <= head_dim; d += 2 * kLanes) {
+      __m512i pairs[16];
+      for (int i = 0; i < 16; ++i) pairs[i] = _mm512_loadu_si512(rows + i * head_dim + d);
+      transpose(pairs);
+      float* const out = spread + d * kPageTokens + k;
+      for (int i = 0; i < 16; ++i) {
+        store(out + 2 * i * kPageTokens, {_mm512_castsi512_ps(_mm512_slli_epi32(pairs[i], 16))});
+        store(out + (2 * i + 1) * kPageTokens, {_mm512_castsi512_ps(high_halves(pairs[i]))});
+      }
+    }
+    for (; d < head_dim; ++d) {
+      float* const out = spread + d * kPageTokens + k;
+      for (int64_t i = 0; i < kLanes; ++i) out[i] = bf16_to_f32(rows[i * head_dim + d]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock
+
+#include "kernels/attention/attention_fast_lanes.h"
+
+namespace penstock {
+
+void attend_fast_avx512(const FastAttentionTask& task) { attend_block(task); }
+
+}  // namespace penstock
