@@ -69,8 +69,16 @@ void check_call(const AttentionShape& shape, Range heads, Rows<const float> q,
 
 using AttendBlock = void (*)(const FastAttentionTask&);
 
-AttendBlock attend_block_of(Isa isa) {
-  return isa == Isa::kAvx2 ? attend_fast_avx2 : attend_fast_avx512;
+AttendBlock attend_block_of(Isa isa, int head_dim) {
+  switch (isa) {
+    case Isa::kAvx2:
+      return attend_fast_avx2;
+    case Isa::kAmx:
+      if (head_dim % 32 == 0) return attend_fast_amx;
+      [[fallthrough]];
+    default:
+      return attend_fast_avx512;
+  }
 }
 
 }  // namespace
@@ -117,7 +125,7 @@ void attention_fast(Isa isa, const AttentionShape& shape, Range heads, Rows<cons
                  "scratch as attention_fast_scratch_floats says");
   const int64_t group = shape.n_heads / shape.n_kv_heads;
   const int64_t n_tokens = block_tokens(shape, q.n_rows);
-  const AttendBlock attend_block = attend_block_of(isa);
+  const AttendBlock attend_block = attend_block_of(isa, shape.head_dim);
   FastAttentionTask task = {shape, kv, sinks, q, y, first_position};
   for (int64_t h = heads.begin; h < heads.end; h += group) {
     task.kv_head = h / group;

@@ -29,13 +29,13 @@ void write_kv_bf16(const AttentionShape& shape, int64_t slot, std::span<const fl
 
 // For each head h of `heads` and each token t, at position i = first_position + t, with
 // c = scale log2(e) rounded to float32:
-//   a    = bf16(c q[t, h])
+//   a    = bf16(c q[t, h])                  to the nearest, ties to even
 //   s_j  = dot(a, k_j)                      for visible j: the weight's logarithm, to base 2
 //   from m = log2(e) sink, l = 1, o = 0     (m = the lowest float, l = 0 without sinks),
 //   for each page with a visible key, in ascending order:
 //     m' = max(m, s_j);  f = 2^(m - m');  w_j = 2^(s_j - m');  m = m'     exp2.h
 //     l = f l + sum_j w_j
-//     o = f o + sum_j bf16(w_j) v_j
+//     o = f o + sum_j bf16(w_j) v_j         to the nearest, but ties up: one addition
 //   y[t, h] = o / l
 // It is attention_exact's formula, but for its roundings; the online softmax is Milakov &
 // Gimelshein's, arXiv:1805.02867.

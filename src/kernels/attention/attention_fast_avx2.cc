@@ -45,6 +45,15 @@ inline Lanes round_to_bf16(Lanes x) {
   return {round_eight_to_bf16(x.low), round_eight_to_bf16(x.high)};
 }
 
+inline __m256 round_eight_weights(__m256 w) {
+  const __m256i half = _mm256_set1_epi32(0x8000);
+  return _mm256_castsi256_ps(high_halves(_mm256_add_epi32(_mm256_castps_si256(w), half)));
+}
+// To the nearest, ties up.
+inline Lanes round_weights(Lanes w) {
+  return {round_eight_weights(w.low), round_eight_weights(w.high)};
+}
+
 // exp2.h, step by step.
 inline __m256 exp2_of_eight(__m256 x) {
   using C = Exp2Constants;

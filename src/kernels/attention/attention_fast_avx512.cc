@@ -30,6 +30,12 @@ inline Lanes round_to_bf16(Lanes x) {
   return {_mm512_castsi512_ps(high_halves(_mm512_add_epi32(bits, half)))};
 }
 
+// To the nearest, ties up.
+inline Lanes round_weights(Lanes w) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  return {_mm512_castsi512_ps(high_halves(_mm512_add_epi32(_mm512_castps_si512(w.v), half)))};
+}
+
 // [kPageTokens, head_dim] bf16 into [head_dim, kPageTokens] f32, 16 keys of 32 elements at a time,
 // as pairs: half the shuffles.
 inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {

@@ -1,7 +1,8 @@
 // A block of attention_fast over 16 lanes, for the isa files: include kernels/lanes_<isa>.h first,
 // and define
 //   kScoreWidth, kTotalWidth  kTileRows times so many Lanes of sums fit the isa's registers
-//   first_of_pairs, second_of_pairs (16 pairs of bf16, widened), round_to_bf16, exp2_lanes
+//   first_of_pairs, second_of_pairs (16 pairs of bf16, widened), exp2_lanes
+//   round_to_bf16 (ties to even), round_weights (ties up)
 //   spread_keys(keys, head_dim, spread): keys [kPageTokens, head_dim] bf16 turned into
 //     [head_dim, kPageTokens] f32
 #pragma once
@@ -104,7 +105,7 @@ inline Lanes weigh_row(const RowsOnPage& rows, int64_t row, float* scores) {
   for (int64_t g = groups.begin; g < groups.end; ++g) {
     const Lanes weights = exp2_lanes(seen_scores(scores, g * kLanes, seen) - max);
     sums = sums + weights;
-    store(scores + g * kLanes, round_to_bf16(weights));
+    store(scores + g * kLanes, round_weights(weights));
   }
   store(task.sums.row(row), sums);
   return factor;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -30,6 +31,11 @@ struct HeadOfPages {
 
 float round_to_bf16(float x) { return bf16_to_f32(f32_to_bf16(x)); }
 
+// To the nearest bf16, ties up.
+float round_weight(float w) {
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(w) + 0x8000U) & 0xFFFF0000U);
+}
+
 // m, l and o of the header, of one row.
 struct OnlineSoftmax {
   OnlineSoftmax(int64_t head_dim, const float* sink)
@@ -51,7 +57,7 @@ struct OnlineSoftmax {
       const float weight = exp2_fast(scores[i] - m);
       l[j % 16] += weight;
       for (size_t d = 0; d < o.size(); ++d) {
-        o[d] = std::fma(round_to_bf16(weight), kv.value(j, static_cast<int64_t>(d)), o[d]);
+        o[d] = std::fma(round_weight(weight), kv.value(j, static_cast<int64_t>(d)), o[d]);
       }
     }
   }

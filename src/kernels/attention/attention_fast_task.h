@@ -64,5 +64,6 @@ const uint16_t* seen_values(const FastAttentionTask& task, int64_t p);
 
 void attend_fast_avx2(const FastAttentionTask& task);
 void attend_fast_avx512(const FastAttentionTask& task);
+void attend_fast_amx(const FastAttentionTask& task);  // head_dim: a multiple of 32
 
 }  // namespace penstock
