@@ -61,17 +61,20 @@ Result<void> nothing(std::span<const float>) { return {}; }
 Result<double> prefill_seconds(SequenceRunner& runner, int64_t n) {
   const auto tokens = some_tokens(n, runner.vocab_size());
   PENSTOCK_TRY(runner.begin(n));
-  return seconds_of([&] { return runner.extend(tokens, LogitRows::kLast, nothing); });
+  return seconds_of(
+      [&] { return runner.extend(tokens, TokenOrigin::kPrompt, LogitRows::kLast, nothing); });
 }
 
 // n tokens one by one, after a first one that is not timed.
 Result<double> decode_seconds(SequenceRunner& runner, int64_t n) {
   const auto tokens = some_tokens(n + 1, runner.vocab_size());
   PENSTOCK_TRY(runner.begin(n + 1));
-  PENSTOCK_TRY(runner.extend(std::span(tokens).first(1), LogitRows::kLast, nothing));
+  PENSTOCK_TRY(
+      runner.extend(std::span(tokens).first(1), TokenOrigin::kPrompt, LogitRows::kLast, nothing));
   return seconds_of([&]() -> Result<void> {
     for (size_t i = 1; i < tokens.size(); ++i) {
-      PENSTOCK_TRY(runner.extend(std::span(tokens).subspan(i, 1), LogitRows::kLast, nothing));
+      PENSTOCK_TRY(runner.extend(std::span(tokens).subspan(i, 1), TokenOrigin::kGenerated,
+                                 LogitRows::kLast, nothing));
     }
     return {};
   });
@@ -101,6 +104,7 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report) {
   }
   const Json machine = {{"cpu", cpu_name()},
                         {"isa", to_string(report.isa)},
+                        {"precision", to_string(report.precision)},
                         {"threads", report.n_threads},
                         {"version", version()},
                         {"commit", commit()}};

@@ -72,15 +72,16 @@ Result<std::vector<int32_t>> eval_list(SequenceRunner& runner, const std::vector
   };
   PENSTOCK_TRY(runner.begin(static_cast<int64_t>(ids.size()) + n_greedy));
   if (file) {
-    PENSTOCK_TRY(runner.extend(ids, LogitRows::kAll, write_and_take));
+    PENSTOCK_TRY(runner.extend(ids, TokenOrigin::kPrompt, LogitRows::kAll, write_and_take));
   } else {
-    PENSTOCK_TRY(runner.extend(ids, LogitRows::kLast, take));
+    PENSTOCK_TRY(runner.extend(ids, TokenOrigin::kPrompt, LogitRows::kLast, take));
   }
   std::vector<int32_t> generated;
   while (static_cast<int64_t>(generated.size()) < n_greedy) {
     generated.push_back(next);
     if (static_cast<int64_t>(generated.size()) == n_greedy) break;
-    PENSTOCK_TRY(runner.extend({&generated.back(), 1}, LogitRows::kLast, take));
+    PENSTOCK_TRY(
+        runner.extend({&generated.back(), 1}, TokenOrigin::kGenerated, LogitRows::kLast, take));
   }
   return generated;
 }

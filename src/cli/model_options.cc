@@ -42,11 +42,16 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->group("Model");
   command
       .add_option_function<std::string>(
-          "--cpu-precision", [](const std::string&) {},
-          "the arithmetic class: exact (float32; the same bits for any batch, chunk, thread count "
-          "and instruction set) [exact]")
+          "--cpu-precision",
+          [&](const std::string& name) {
+            options.precision = name == "fast" ? Precision::kFast : Precision::kExact;
+          },
+          "the arithmetic class: exact (float32; the same bits for any batch, chunk, "
+          "thread count and instruction set) or fast (int8 and bf16 products where the "
+          "processor has AVX-512 VNNI and AMX; the same bits for any batch, chunk and "
+          "thread count) [exact]")
       ->type_name("CLASS")
-      ->check(CLI::IsMember({"exact"}).description(""))
+      ->check(CLI::IsMember({"exact", "fast"}).description(""))
       ->group("Model");
 }
 
@@ -87,6 +92,7 @@ Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& optio
   }
   return load_model(checkpoint, {.mode = options.mode,
                                  .n_threads = options.n_threads,
+                                 .precision = options.precision,
                                  .kv_tokens = options.kv_tokens,
                                  .progress = progress});
 }
@@ -98,12 +104,12 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
           ? fmt::format(", {} experts of which {} work", spec.moe.n_experts, spec.moe.top_k)
           : "";
   std::vector<std::string> lines = {fmt::format(
-      "{}: {}, {} layers{}; {} of weights {}; exact on {}, {} threads; KV cache of {} "
+      "{}: {}, {} layers{}; {} of weights {}; {} on {}, {} threads; KV cache of {} "
       "tokens ({})",
       checkpoint.name, penstock::to_string(spec.family), spec.n_layers(), experts,
-      format_bytes(report.weight_bytes), to_string(report.mode), penstock::to_string(report.isa),
-      report.n_threads, format_count(static_cast<uint64_t>(report.kv_tokens)),
-      format_bytes(report.kv_bytes))};
+      format_bytes(report.weight_bytes), to_string(report.mode),
+      penstock::to_string(report.precision), penstock::to_string(report.isa), report.n_threads,
+      format_count(static_cast<uint64_t>(report.kv_tokens)), format_bytes(report.kv_bytes))};
   lines.insert(lines.end(), checkpoint.notes.begin(), checkpoint.notes.end());
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;

@@ -23,6 +23,7 @@ struct ModelOptions {
   int n_threads = 0;      // 0: every core this process may use
   int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
   LoadMode mode = LoadMode::kAuto;
+  Precision precision = Precision::kExact;
   bool verify = false;  // a pack's checksums, before anything else
   AnswerFormatChoice answers = {};
 };

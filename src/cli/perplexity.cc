@@ -28,14 +28,15 @@ Result<void> measure_window(SequenceRunner& runner, const TextTokens& tokens, co
 
   size_t n_done = 0;
   PENSTOCK_TRY(runner.begin(static_cast<int64_t>(run.size())));
-  PENSTOCK_TRY(runner.extend(context, LogitRows::kNone, {}));
-  PENSTOCK_TRY(runner.extend(predicting, LogitRows::kAll, [&](std::span<const float> rows) {
-    const size_t vocab_size = static_cast<size_t>(runner.vocab_size());
-    for (; !rows.empty(); rows = rows.subspan(vocab_size)) {
-      total.total_nll += negative_log_likelihood(rows.first(vocab_size), targets[n_done++]);
-    }
-    return Result<void>();
-  }));
+  PENSTOCK_TRY(runner.extend(context, TokenOrigin::kPrompt, LogitRows::kNone, {}));
+  PENSTOCK_TRY(runner.extend(
+      predicting, TokenOrigin::kPrompt, LogitRows::kAll, [&](std::span<const float> rows) {
+        const size_t vocab_size = static_cast<size_t>(runner.vocab_size());
+        for (; !rows.empty(); rows = rows.subspan(vocab_size)) {
+          total.total_nll += negative_log_likelihood(rows.first(vocab_size), targets[n_done++]);
+        }
+        return Result<void>();
+      }));
   total.n_tokens += static_cast<int64_t>(n_counted);
   return {};
 }

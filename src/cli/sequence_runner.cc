@@ -22,8 +22,8 @@ Result<void> SequenceRunner::begin(int64_t planned_length) {
   return {};
 }
 
-Result<void> SequenceRunner::extend(std::span<const int32_t> tokens, LogitRows rows,
-                                    const TakeLogits& take) {
+Result<void> SequenceRunner::extend(std::span<const int32_t> tokens, TokenOrigin origin,
+                                    LogitRows rows, const TakeLogits& take) {
   PENSTOCK_CHECK(length_ + static_cast<int64_t>(tokens.size()) <= planned_length_,
                  "the sequence grew past its planned length");
   while (!tokens.empty()) {
@@ -36,7 +36,8 @@ Result<void> SequenceRunner::extend(std::span<const int32_t> tokens, LogitRows r
                                  .position = length_,
                                  .pages = pages_,
                                  .planned_length = planned_length_,
-                                 .logits = wanted};
+                                 .logits = wanted,
+                                 .origin = origin};
     PENSTOCK_TRY(model_.step({&slice, 1}, logits_));
     length_ += static_cast<int64_t>(n);
     tokens = tokens.subspan(n);

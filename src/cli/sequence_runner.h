@@ -27,7 +27,8 @@ class SequenceRunner {
 
   // Appends `tokens` chunk by chunk, and gives `take` what `rows` asks for after each
   // step: kLast only after the last.
-  Result<void> extend(std::span<const int32_t> tokens, LogitRows rows, const TakeLogits& take);
+  Result<void> extend(std::span<const int32_t> tokens, TokenOrigin origin, LogitRows rows,
+                      const TakeLogits& take);
 
  private:
   LanguageModel& model_;

@@ -172,14 +172,16 @@ Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
   size_t first_page = 0;
   for (const PlannedSlice& slice : slices) {
     const Sequence& sequence = *slice.sequence;
-    batch.push_back({.tokens = std::span(sequence.tokens)
-                                   .subspan(static_cast<size_t>(slice.begin),
-                                            static_cast<size_t>(slice.end - slice.begin)),
-                     .position = slice.begin,
-                     .pages = std::span(page_ids_).subspan(first_page, sequence.pages.size()),
-                     .state = sequence.state ? std::optional(sequence.state->id()) : std::nullopt,
-                     .planned_length = sequence.max_positions,
-                     .logits = slice.is_last() ? LogitRows::kLast : LogitRows::kNone});
+    batch.push_back(
+        {.tokens = std::span(sequence.tokens)
+                       .subspan(static_cast<size_t>(slice.begin),
+                                static_cast<size_t>(slice.end - slice.begin)),
+         .position = slice.begin,
+         .pages = std::span(page_ids_).subspan(first_page, sequence.pages.size()),
+         .state = sequence.state ? std::optional(sequence.state->id()) : std::nullopt,
+         .planned_length = sequence.max_positions,
+         .logits = slice.is_last() ? LogitRows::kLast : LogitRows::kNone,
+         .origin = slice.is_generated() ? TokenOrigin::kGenerated : TokenOrigin::kPrompt});
     first_page += sequence.pages.size();
   }
   try {

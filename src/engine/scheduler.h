@@ -28,6 +28,8 @@ struct PlannedSlice {
   int64_t end = 0;
 
   bool is_last() const { return end == sequence->size(); }  // its logits choose the next token
+  // One token that was sampled, and not one of many computed again after a preemption.
+  bool is_generated() const { return begin >= sequence->n_prompt && end == begin + 1; }
 };
 
 // A page to be copied before the step runs: its first positions are what `to` begins with.

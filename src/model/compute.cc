@@ -10,7 +10,7 @@ namespace {
 
 // Rows of weights a worker takes at a time: enough chunks that no worker waits long for the last,
 // each a multiple of every kernel's panel height.
-constexpr int64_t kChunkMultiple = 48;
+constexpr int64_t kChunkMultiple = 96;
 constexpr int64_t kChunksPerWorker = 4;
 
 // Below this many token rows a parallel region costs more than it saves (about a microsecond each
@@ -23,28 +23,69 @@ int64_t chunk_rows(int64_t total_rows, int n_workers) {
   return std::max<int64_t>(1, even / kChunkMultiple) * kChunkMultiple;
 }
 
+bool is_same_input(const MatmulJob& a, const MatmulJob& b) {
+  return a.x.data == b.x.data && a.x.n_rows == b.x.n_rows && a.n_generated == b.n_generated;
+}
+
+// Jobs that share their input stand next to each other: it is made ready once. Returns the index of
+// each job's in compute.activations; none in the exact class.
+std::vector<size_t> prepare_activations(const Compute& compute, std::span<const MatmulJob> jobs) {
+  std::vector<size_t> of_job;
+  if (compute.precision == Precision::kExact) return of_job;
+  struct Part {
+    FastActivations* of;
+    int64_t index;
+  };
+  std::vector<Part> parts;
+  size_t n_inputs = 0;
+  std::vector<FastActivations>& all = *compute.activations;
+  if (all.size() < jobs.size()) all.resize(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (i == 0 || !is_same_input(jobs[i - 1], jobs[i])) {
+      FastActivations& next = all[n_inputs++];
+      next.begin(compute.isa, jobs[i].x, jobs[i].n_generated);
+      for (int64_t part = 0; part < next.n_parts(); ++part) parts.push_back({&next, part});
+    }
+    of_job.push_back(n_inputs - 1);
+  }
+  for_each_row(compute, static_cast<int64_t>(parts.size()), [&](Range range) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const Part& part = parts[static_cast<size_t>(i)];
+      part.of->prepare({part.index, part.index + 1});
+    }
+  });
+  return of_job;
+}
+
 }  // namespace
 
 void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs) {
+  const std::vector<size_t> activations = prepare_activations(compute, jobs);
   int64_t total_rows = 0;
   for (const MatmulJob& job : jobs) total_rows += job.w->rows;
 
   struct Chunk {
-    const MatmulJob* job;
+    size_t job;
     Range rows;
   };
   const int64_t step = chunk_rows(total_rows, compute.pool->n_workers());
   std::vector<Chunk> chunks;
   chunks.reserve(static_cast<size_t>(total_rows / step) + jobs.size());
-  for (const MatmulJob& job : jobs) {
-    for (int64_t begin = 0; begin < job.w->rows; begin += step) {
-      chunks.push_back({&job, {begin, std::min(begin + step, job.w->rows)}});
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    for (int64_t begin = 0; begin < jobs[i].w->rows; begin += step) {
+      chunks.push_back({i, {begin, std::min(begin + step, jobs[i].w->rows)}});
     }
   }
   compute.pool->parallel_for(static_cast<int64_t>(chunks.size()), 1, [&](Range range, int) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const Chunk& chunk = chunks[static_cast<size_t>(i)];
-      matmul_exact(compute.isa, *chunk.job->w, chunk.rows, chunk.job->x, chunk.job->y);
+      const MatmulJob& job = jobs[chunk.job];
+      if (compute.precision == Precision::kExact) {
+        matmul_exact(compute.isa, *job.w, chunk.rows, job.x, job.y);
+      } else {
+        matmul_fast(compute.isa, *job.w, chunk.rows, (*compute.activations)[activations[chunk.job]],
+                    job.y);
+      }
     }
   });
 }

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "cpu/isa.h"
 #include "cpu/pool.h"
+#include "cpu/precision.h"
+#include "kernels/matmul/matmul_fast.h"
 #include "tensor/format.h"
 #include "tensor/rows.h"
 
@@ -16,13 +19,24 @@ namespace penstock {
 struct Compute {
   Pool* pool = nullptr;
   Isa isa = Isa::kScalar;
+  Precision precision = Precision::kExact;
+  // Kept from step to step for its memory only; for the fast class.
+  std::vector<FastActivations>* activations = nullptr;
+
+  // For what decides more than it computes, like a router.
+  Compute exact() const {
+    Compute other = *this;
+    other.precision = Precision::kExact;
+    return other;
+  }
 };
 
-// y = W x for all of x's rows.
+// y = W x for all of x's rows, of which the first n_generated are generated tokens.
 struct MatmulJob {
   const MatrixView* w = nullptr;
   Rows<const float> x = {};
   Rows<float> y = {};
+  int64_t n_generated = 0;
 };
 
 // Runs the jobs as one parallel region: their weight rows, end to end, are cut into chunks that

@@ -28,17 +28,18 @@ int64_t logit_rows(const SequenceSlice& slice) {
 }  // namespace
 
 Decoder::Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool,
-                 Isa isa)
+                 Isa isa, Precision precision)
     : spec_(std::move(spec)),
       weights_(std::move(weights)),
       kv_(std::move(kv)),
       pool_(std::move(pool)),
-      compute_{pool_.get(), isa} {}
+      compute_{pool_.get(), isa, precision, &activations_} {}
 
 Result<std::unique_ptr<Decoder>> Decoder::make(const ModelSpec& spec, WeightStore weights,
-                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa) {
+                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa,
+                                               Precision precision) {
   std::unique_ptr<Decoder> decoder(
-      new Decoder(spec, std::move(weights), std::move(kv), std::move(pool), isa));
+      new Decoder(spec, std::move(weights), std::move(kv), std::move(pool), isa, precision));
   PENSTOCK_TRY(decoder->load_layers());
   return decoder;
 }
@@ -121,7 +122,7 @@ void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
   layer.attention.forward(compute_, step, kv_, index, h, y);
   add_rows(compute_, y, x);
   normalise(x, layer.ffn_norm, h);
-  std::visit([&](auto& ffn) { ffn.forward(compute_, h, y); }, layer.ffn);
+  std::visit([&](auto& ffn) { ffn.forward(compute_, step, h, y); }, layer.ffn);
   add_rows(compute_, y, x);
 }
 
@@ -140,7 +141,8 @@ void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::spa
   if (n_rows == 0) return;
   const auto h = dense_rows(h_.data(), n_rows, x.cols);
   normalise(h, final_norm_, h);
-  const MatmulJob job = {&head_, h, dense_rows(logits.data(), n_rows, spec_.vocab_size)};
+  // Prompts ask for few rows here, seldom worth the panels of prefill; so it is one kind for all.
+  const MatmulJob job = {&head_, h, dense_rows(logits.data(), n_rows, spec_.vocab_size), n_rows};
   run_matmuls(compute_, std::span(&job, 1));
 }
 

@@ -1,5 +1,4 @@
-// The decoder-only transformer on the CPU, in the exact class: runs whatever parts its family
-// composed.
+// The decoder-only transformer on the CPU: runs whatever parts its family composed.
 #pragma once
 
 #include <memory>
@@ -22,7 +21,8 @@ class Decoder final : public LanguageModel {
  public:
   // Every tensor the parts need is found, or this is an error that names the first missing one.
   static Result<std::unique_ptr<Decoder>> make(const ModelSpec& spec, WeightStore weights,
-                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa);
+                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa,
+                                               Precision precision);
 
   const ModelSpec& spec() const override { return spec_; }
   int64_t n_pages() const override { return kv_.n_pages(); }
@@ -36,7 +36,8 @@ class Decoder final : public LanguageModel {
     std::variant<DenseFfnBlock, MoeBlock> ffn;
   };
 
-  Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool, Isa isa);
+  Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool, Isa isa,
+          Precision precision);
   Result<void> load_layers();
   Result<Layer> load_layer(const LayerParts& parts, int index) const;
   Result<void> check(std::span<const SequenceSlice> batch, size_t n_logits) const;
@@ -49,6 +50,7 @@ class Decoder final : public LanguageModel {
   WeightStore weights_;
   KvStore kv_;
   std::unique_ptr<Pool> pool_;
+  std::vector<FastActivations> activations_;
   Compute compute_;
   MatrixView embedding_, head_;
   std::vector<float> final_norm_;

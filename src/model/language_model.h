@@ -17,6 +17,10 @@ namespace penstock {
 
 enum class LogitRows : uint8_t { kNone, kLast, kAll };
 
+// Whether a slice's tokens came from outside or were generated. The fast class multiplies the two
+// differently, so that this, and never the size of a chunk or a batch, decides what a token gets.
+enum class TokenOrigin : uint8_t { kPrompt, kGenerated };
+
 // One sequence's part of a step. Tokens are written to the KV pages at [position, position +
 // tokens.size()).
 struct SequenceSlice {
@@ -26,6 +30,7 @@ struct SequenceSlice {
   std::optional<StateId> state = {};   // of recurrent families: what [0, position) left behind
   int64_t planned_length = 0;  // the request's longest possible length: fixes dynamic rope tables
   LogitRows logits = LogitRows::kLast;
+  TokenOrigin origin = TokenOrigin::kPrompt;
 };
 
 // One thread: the engine's, which is worker 0 of the model's pool.

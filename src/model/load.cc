@@ -42,6 +42,7 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   LoadReport report = {.mode = weights.mode(),
                        .weight_bytes = weights.bytes(),
                        .isa = isa,
+                       .precision = options.precision,
                        .n_threads = pool->n_workers()};
   if (!pool->note().empty()) report.notes.push_back(pool->note() + "; --threads sets it");
   const KvShape shape = {
@@ -51,8 +52,8 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   const int64_t n_pages = report.kv_tokens / kPageTokens;
   report.kv_bytes = static_cast<uint64_t>(n_pages) * shape.page_bytes();
   PENSTOCK_ASSIGN(auto kv, KvStore::make(shape, n_pages));
-  PENSTOCK_ASSIGN(auto decoder,
-                  Decoder::make(spec, std::move(weights), std::move(kv), std::move(pool), isa));
+  PENSTOCK_ASSIGN(auto decoder, Decoder::make(spec, std::move(weights), std::move(kv),
+                                              std::move(pool), isa, options.precision));
   return LoadedModel{.model = std::move(decoder), .report = std::move(report)};
 }
 

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "cpu/isa.h"
+#include "cpu/precision.h"
 #include "memory/weights.h"
 #include "model/language_model.h"
 
@@ -18,7 +19,8 @@ namespace penstock {
 
 struct LoadOptions {
   LoadMode mode = LoadMode::kAuto;
-  int n_threads = 0;            // 0: every core this process may use
+  int n_threads = 0;  // 0: every core this process may use
+  Precision precision = Precision::kExact;
   std::optional<Isa> isa = {};  // absent: the best, or what PENSTOCK_CPU_ISA says
   int64_t kv_tokens = 0;  // of the KV cache, all sequences together; 0: the context length, within
                           // a quarter of free RAM
@@ -30,6 +32,7 @@ struct LoadReport {
   LoadMode mode = LoadMode::kMap;
   uint64_t weight_bytes = 0;
   Isa isa = Isa::kScalar;
+  Precision precision = Precision::kExact;
   int n_threads = 0;
   int64_t kv_tokens = 0;
   uint64_t kv_bytes = 0;

@@ -1,4 +1,5 @@
 // A step's tokens as rows: which sequence each belongs to, where it stands, and its rope angles.
+// Generated tokens come first, whatever the order of the slices.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ class StepTokens {
   int64_t n_tokens() const { return static_cast<int64_t>(places_.size()); }
   std::span<const SequenceSlice> slices() const { return slices_; }
   int64_t first_row(size_t slice) const { return first_rows_[slice]; }
+  int64_t n_generated() const { return n_generated_; }  // rows [0, n_generated)
 
   const SequenceSlice& slice_of(int64_t row) const { return slices_[places_[index(row)].slice]; }
   int64_t position(int64_t row) const { return places_[index(row)].position; }
@@ -27,6 +29,8 @@ class StepTokens {
   std::span<const float> sin(int64_t row) const { return angles(sin_, row); }
 
  private:
+  void place(size_t slice);
+
   struct Place {
     size_t slice;
     int64_t position;
@@ -40,8 +44,9 @@ class StepTokens {
   std::span<const SequenceSlice> slices_;
   std::vector<int64_t> first_rows_;  // of each slice
   std::vector<Place> places_;        // of each row
-  size_t half_ = 0;                  // rotary_dims / 2
-  std::vector<float> cos_, sin_;     // [n_tokens, half]
+  int64_t n_generated_ = 0;
+  size_t half_ = 0;               // rotary_dims / 2
+  std::vector<float> cos_, sin_;  // [n_tokens, half]
 };
 
 }  // namespace penstock

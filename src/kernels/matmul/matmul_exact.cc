@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_exact_kernels.h"
-#include "tensor/codec.h"
+#include "kernels/matmul/tile_filler.h"
 
 namespace penstock {
 namespace {
@@ -19,7 +19,7 @@ constexpr int64_t kBlockCols = 1024;
 constexpr int64_t kColsStep = 256;  // blocks of columns end between groups of every format
 // Rows up to kMostCols long are widened whole, as many together as the panel holds: each pass over
 // the tokens, which may come from beyond the second cache level, is then used that often.
-constexpr int64_t kMostCols = 4096;
+constexpr int64_t kMostCols = TileFiller::kMostCols;
 constexpr int64_t kPanelFloats = int64_t{128} * 1024;
 constexpr int64_t kMostPanelRows = 128;
 // Longer rows are widened in blocks of columns, for this many tokens and rows at a time.
@@ -39,72 +39,13 @@ Scratch& scratch() {
   return *memory;
 }
 
-int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
-int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
-
-const uint8_t* bytes_of(std::span<const std::byte> span) {
-  return reinterpret_cast<const uint8_t*>(span.data());
-}
-
-StoredRows stored_rows(const MatrixView& w) {
-  StoredRows rows{.data = bytes_of(w.data), .cols = w.cols, .scale_format = w.scale_format};
-  if (info(w.format).group_bytes != 0) rows.row_bytes = row_bytes(w.format, w.cols);
-  if (!w.scales.empty()) rows.scales = bytes_of(w.scales);
-  switch (w.format) {
-    case Format::kFp8Block:
-      rows.scale_rows = w.block_rows;
-      rows.scale_cols = w.group_cols;
-      rows.scales_per_row = ceil_div(w.cols, w.group_cols);
-      break;
-    case Format::kFp8Channel:
-      rows.scale_cols = w.cols;
-      rows.scales_per_row = 1;
-      break;
-    case Format::kFp8Tensor:
-      rows.scales = nullptr;
-      rows.scale_cols = w.cols;
-      break;
-    default:
-      break;
-  }
-  return rows;
-}
-
-// Whether `kernels` can unpack w; the rest goes through tensor/codec.h.
-bool has_own_kernels(const ExactKernels& kernels, const MatrixView& w) {
-  if (kernels.formats[static_cast<size_t>(w.format)].fill == nullptr) return false;
-  const bool one_scale_per_16 = w.group_cols % kLaneCount == 0 || w.group_cols >= w.cols;
-  return w.format != Format::kFp8Block || one_scale_per_16;
-}
-
-// FillTile through the scalar codecs, for every format without an unpacker of its own.
-void fill_tile_by_codec(const MatrixView& w, int64_t row, int n_rows, Range cols, float* tile) {
-  std::array<float, kMostCols> one_row;
-  for (int r = 0; r < kTileRows; ++r) {
-    const int64_t n_cols = cols.size();
-    widen_columns(w, row + std::min(r, n_rows - 1), cols,
-                  std::span(one_row).first(static_cast<size_t>(n_cols)));
-    const int64_t whole_lanes = round_up(n_cols, kLaneCount);
-    std::fill(one_row.begin() + n_cols, one_row.begin() + whole_lanes, -0.0F);
-    for (int64_t k = 0; k < whole_lanes; k += kLaneCount) {
-      std::copy_n(one_row.begin() + k, kLaneCount, tile + k * kTileRows + r * kLaneCount);
-    }
-  }
-}
-
 class Product {
  public:
   Product(const ExactKernels& kernels, const MatrixView& w, Rows<const float> x, Rows<float> y)
-      : kernels_(kernels),
-        w_(w),
-        stored_(stored_rows(w)),
-        own_(has_own_kernels(kernels, w) ? &kernels.formats[static_cast<size_t>(w.format)]
-                                         : nullptr),
-        x_(x),
-        y_(y) {}
+      : kernels_(kernels), w_(w), filler_(kernels, w), x_(x), y_(y) {}
 
   void multiply(Range rows) const {
-    if (own_ != nullptr && x_.n_rows <= kernels_.fused_tokens) return multiply_fused(rows);
+    if (filler_.own() != nullptr && x_.n_rows <= kernels_.fused_tokens) return multiply_fused(rows);
     const int64_t step = panel_rows();
     for (int64_t row = rows.begin; row < rows.end; row += step) {
       const Range panel = {row, std::min(row + step, rows.end)};
@@ -120,10 +61,10 @@ class Product {
 
  private:
   void multiply_fused(Range rows) const {
-    const MultiplyRows kernel = own_->multiply_rows[x_.n_rows - 1];
+    const MultiplyRows kernel = filler_.own()->multiply_rows[x_.n_rows - 1];
     for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
       const Range tile = {row, std::min(row + kTileRows, rows.end)};
-      kernel(stored_, row, x_.data, x_.stride, results(tile, {0, x_.n_rows}));
+      kernel(filler_.stored(), row, x_.data, x_.stride, results(tile, {0, x_.n_rows}));
     }
   }
 
@@ -182,12 +123,8 @@ class Product {
   void fill_panel(Range rows, Range cols) const {
     float* tile = scratch().panel.data();
     for (int64_t row = rows.begin; row < rows.end; row += kTileRows, tile += tile_floats(cols)) {
-      const int n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
-      if (own_ != nullptr) {
-        own_->fill(stored_, row, n_rows, cols.begin, cols.end, tile);
-      } else {
-        fill_tile_by_codec(w_, row, n_rows, cols, tile);
-      }
+      const auto n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
+      filler_.fill(row, n_rows, cols, tile);
     }
   }
 
@@ -213,8 +150,7 @@ class Product {
 
   const ExactKernels& kernels_;
   const MatrixView& w_;
-  const StoredRows stored_;
-  const FormatKernels* own_;
+  const TileFiller filler_;
   const Rows<const float> x_;
   const Rows<float> y_;
 };

@@ -68,23 +68,25 @@ Result<AttentionBlock> AttentionBlock::load(const ModelSpec& spec, const Attenti
 
 void AttentionBlock::forward(const Compute& compute, const StepTokens& step, const KvStore& kv,
                              int layer, Rows<const float> h, Rows<float> y) {
-  project(compute, h);
+  project(compute, step, h);
   rotate_and_store(compute, step, kv, layer);
   attend(compute, step, kv, layer);
-  const MatmulJob output = {
-      &wo_, dense_rows<const float>(heads_out_.data(), step.n_tokens(), wo_.cols), y};
+  const MatmulJob output = {&wo_,
+                            dense_rows<const float>(heads_out_.data(), step.n_tokens(), wo_.cols),
+                            y, step.n_generated()};
   run_matmuls(compute, std::span(&output, 1));
   if (part_.o_bias)
     for_each_row(compute, y.n_rows, [&](Range range) { add_bias(o_bias_, y, range); });
 }
 
-void AttentionBlock::project(const Compute& compute, Rows<const float> h) {
+void AttentionBlock::project(const Compute& compute, const StepTokens& step, Rows<const float> h) {
   q_.resize(static_cast<size_t>(h.n_rows * wq_.rows));
   k_.resize(static_cast<size_t>(h.n_rows * wk_.rows));
   v_.resize(static_cast<size_t>(h.n_rows * wv_.rows));
-  const std::array jobs = {MatmulJob{&wq_, h, dense_rows(q_.data(), h.n_rows, wq_.rows)},
-                           MatmulJob{&wk_, h, dense_rows(k_.data(), h.n_rows, wk_.rows)},
-                           MatmulJob{&wv_, h, dense_rows(v_.data(), h.n_rows, wv_.rows)}};
+  const std::array jobs = {
+      MatmulJob{&wq_, h, dense_rows(q_.data(), h.n_rows, wq_.rows), step.n_generated()},
+      MatmulJob{&wk_, h, dense_rows(k_.data(), h.n_rows, wk_.rows), step.n_generated()},
+      MatmulJob{&wv_, h, dense_rows(v_.data(), h.n_rows, wv_.rows), step.n_generated()}};
   run_matmuls(compute, jobs);
 }
 

@@ -26,7 +26,7 @@ class AttentionBlock {
                Rows<const float> h, Rows<float> y);
 
  private:
-  void project(const Compute& compute, Rows<const float> h);
+  void project(const Compute& compute, const StepTokens& step, Rows<const float> h);
   void rotate_and_store(const Compute& compute, const StepTokens& step, const KvStore& kv,
                         int layer);
   void attend(const Compute& compute, const StepTokens& step, const KvStore& kv, int layer);

@@ -28,19 +28,21 @@ Result<DenseFfnBlock> DenseFfnBlock::load(const DensePart& part, const WeightSto
   return block;
 }
 
-void DenseFfnBlock::forward(const Compute& compute, Rows<const float> h, Rows<float> y) {
+void DenseFfnBlock::forward(const Compute& compute, const StepTokens& step, Rows<const float> h,
+                            Rows<float> y) {
   gate_out_.resize(static_cast<size_t>(h.n_rows * gate_.rows));
   up_out_.resize(gate_out_.size());
   const auto gate = dense_rows(gate_out_.data(), h.n_rows, gate_.rows);
   const auto up = dense_rows(up_out_.data(), h.n_rows, up_.rows);
-  const std::array inputs = {MatmulJob{&gate_, h, gate}, MatmulJob{&up_, h, up}};
+  const std::array inputs = {MatmulJob{&gate_, h, gate, step.n_generated()},
+                             MatmulJob{&up_, h, up, step.n_generated()}};
   run_matmuls(compute, inputs);
   for_each_row(compute, h.n_rows, [&](Range range) {
     add_bias(gate_bias_, gate, range);
     add_bias(up_bias_, up, range);
     swiglu_exact(compute.isa, part_of(gate, range), part_of(up, range), part_of(gate, range));
   });
-  const MatmulJob output = {&down_, gate, y};
+  const MatmulJob output = {&down_, gate, y, step.n_generated()};
   run_matmuls(compute, std::span(&output, 1));
   if (!down_bias_.empty())
     for_each_row(compute, y.n_rows, [&](Range range) { add_bias(down_bias_, y, range); });

@@ -8,6 +8,7 @@
 #include "memory/weights.h"
 #include "model/compute.h"
 #include "model/decoder_spec.h"
+#include "model/step_tokens.h"
 
 namespace penstock {
 
@@ -18,7 +19,7 @@ class DenseFfnBlock {
                                     std::string_view prefix);
 
   // h, y [n_tokens, hidden]
-  void forward(const Compute& compute, Rows<const float> h, Rows<float> y);
+  void forward(const Compute& compute, const StepTokens& step, Rows<const float> h, Rows<float> y);
 
  private:
   MatrixView gate_, up_, down_;

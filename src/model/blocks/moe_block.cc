@@ -28,16 +28,17 @@ Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
   return block;
 }
 
-void MoeBlock::forward(const Compute& compute, Rows<const float> h, Rows<float> y) {
+void MoeBlock::forward(const Compute& compute, const StepTokens& step, Rows<const float> h,
+                       Rows<float> y) {
   choose(compute, h);
-  const std::vector<Group> groups = group_by_expert(h.n_rows);
+  const std::vector<Group> groups = group_by_expert(step);
   gather(compute, h);
   run_experts(compute, groups);
   combine(compute, y);
   if (shared_) {
     shared_out_.resize(static_cast<size_t>(y.n_rows * y.cols));
     const auto shared = dense_rows(shared_out_.data(), y.n_rows, y.cols);
-    shared_->forward(compute, h, shared);
+    shared_->forward(compute, step, h, shared);
     add_rows(compute, shared, y);
   }
 }
@@ -47,7 +48,7 @@ void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
   choices_.resize(static_cast<size_t>(h.n_rows * part_.top_k));
   const auto logits = dense_rows(logits_.data(), h.n_rows, part_.n_experts);
   const MatmulJob job = {&router_, h, logits};
-  run_matmuls(compute, std::span(&job, 1));
+  run_matmuls(compute.exact(), std::span(&job, 1));
   for_each_row(compute, h.n_rows, [&](Range range) {
     const auto top_k = static_cast<size_t>(part_.top_k);
     for (int64_t t = range.begin; t < range.end; ++t) {
@@ -57,8 +58,8 @@ void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
   });
 }
 
-// A counting sort of the assignments by expert, tokens in order within each.
-std::vector<MoeBlock::Group> MoeBlock::group_by_expert(int64_t n_tokens) {
+// A counting sort of the assignments by expert, tokens in order within each: generated ones first.
+std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const StepTokens& step) {
   std::vector<int64_t> next(experts_.size() + 1, 0);
   for (const ExpertChoice& choice : choices_) ++next[static_cast<size_t>(choice.expert) + 1];
   std::vector<Group> groups;
@@ -66,7 +67,14 @@ std::vector<MoeBlock::Group> MoeBlock::group_by_expert(int64_t n_tokens) {
     if (next[e + 1] > 0) groups.push_back({&experts_[e], {next[e], next[e] + next[e + 1]}});
     next[e + 1] += next[e];
   }
-  row_of_.resize(static_cast<size_t>(n_tokens * part_.top_k));
+  std::vector<int64_t> n_generated(experts_.size(), 0);
+  for (int64_t i = 0; i < step.n_generated() * part_.top_k; ++i) {
+    ++n_generated[static_cast<size_t>(choices_[static_cast<size_t>(i)].expert)];
+  }
+  for (Group& group : groups) {
+    group.n_generated = n_generated[static_cast<size_t>(group.expert - experts_.data())];
+  }
+  row_of_.resize(choices_.size());
   for (size_t i = 0; i < choices_.size(); ++i)
     row_of_[i] = next[static_cast<size_t>(choices_[i].expert)]++;
   return groups;
@@ -96,8 +104,10 @@ void MoeBlock::run_experts(const Compute& compute, std::span<const Group> groups
   std::vector<MatmulJob> jobs;
   for (const Group& group : groups) {
     const auto input = rows(inputs_, group.rows, hidden);
-    jobs.push_back({&group.expert->gate, input, rows(gate_out_, group.rows, part_.expert_dim)});
-    jobs.push_back({&group.expert->up, input, rows(up_out_, group.rows, part_.expert_dim)});
+    jobs.push_back({&group.expert->gate, input, rows(gate_out_, group.rows, part_.expert_dim),
+                    group.n_generated});
+    jobs.push_back(
+        {&group.expert->up, input, rows(up_out_, group.rows, part_.expert_dim), group.n_generated});
   }
   run_matmuls(compute, jobs);
 
@@ -109,7 +119,7 @@ void MoeBlock::run_experts(const Compute& compute, std::span<const Group> groups
   jobs.clear();
   for (const Group& group : groups) {
     jobs.push_back({&group.expert->down, rows(gate_out_, group.rows, part_.expert_dim),
-                    rows(outputs_, group.rows, hidden)});
+                    rows(outputs_, group.rows, hidden), group.n_generated});
   }
   run_matmuls(compute, jobs);
 }

@@ -12,6 +12,7 @@
 #include "model/blocks/dense_ffn_block.h"
 #include "model/compute.h"
 #include "model/decoder_spec.h"
+#include "model/step_tokens.h"
 
 namespace penstock {
 
@@ -22,7 +23,7 @@ class MoeBlock {
 
   // y[t] = sum over the chosen e of w_e * expert_e(h[t]), heaviest first, (+ shared(h[t])).  h, y
   // [n_tokens, hidden] Each expert's weights are read once for all tokens that chose it.
-  void forward(const Compute& compute, Rows<const float> h, Rows<float> y);
+  void forward(const Compute& compute, const StepTokens& step, Rows<const float> h, Rows<float> y);
 
  private:
   struct Expert {
@@ -32,10 +33,11 @@ class MoeBlock {
   struct Group {
     const Expert* expert;
     Range rows;
+    int64_t n_generated = 0;  // the first of them
   };
 
   void choose(const Compute& compute, Rows<const float> h);
-  std::vector<Group> group_by_expert(int64_t n_tokens);
+  std::vector<Group> group_by_expert(const StepTokens& step);
   void gather(const Compute& compute, Rows<const float> h);
   void run_experts(const Compute& compute, std::span<const Group> groups);
   void combine(const Compute& compute, Rows<float> y) const;

@@ -1,0 +1,72 @@
+#include "kernels/matmul/int8_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "kernels/matmul/int8_kernels.h"
+
+namespace penstock {
+namespace {
+
+size_t size(int64_t n) { return static_cast<size_t>(n); }
+
+void quantise_group_ref(const float* x, int64_t n, const GroupCodes& to) {
+  float max = 0.0F;
+  bool finite = true;
+  for (int64_t k = 0; k < n; ++k) {
+    finite = finite && std::isfinite(x[k]);
+    max = std::max(max, std::fabs(x[k]));
+  }
+  const float factor = max > 0.0F ? 127.0F / max : 0.0F;
+  const float scale = finite ? max / 127.0F : std::numeric_limits<float>::quiet_NaN();
+  int sums[2] = {};
+  for (int64_t k = 0; k < n; ++k) {
+    const float code =
+        finite ? std::nearbyint(std::min(std::max(x[k] * factor, -127.0F), 127.0F)) : 0.0F;
+    to.codes[k] = static_cast<int8_t>(code);
+    sums[k / 16] += to.codes[k];
+  }
+  *to.scale = scale;
+  to.sums_16[0] = scale * static_cast<float>(sums[0]);
+  to.sums_16[1] = scale * static_cast<float>(sums[1]);
+  *to.sum_32 = scale * static_cast<float>(sums[0] + sums[1]);
+}
+
+}  // namespace
+
+void Int8Rows::resize(int64_t n_rows, int64_t cols) {
+  n_rows_ = n_rows;
+  cols_ = cols;
+  padded_ = (cols + kInt8Span - 1) / kInt8Span * kInt8Span;
+  codes_.assign(size(n_rows * padded_), 0);
+  scales_.assign(size(n_rows * padded_ / kInt8Group), 0.0F);
+  sums_32_.assign(scales_.size(), 0.0F);
+  sums_16_.assign(2 * scales_.size(), 0.0F);
+}
+
+void Int8Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
+  PENSTOCK_CHECK(x.cols == cols_ && rows.end <= n_rows_, "rows of another shape");
+  for (int64_t i = rows.begin; i < rows.end; ++i) {
+    for (int64_t k = 0; k < cols_; k += kInt8Group) {
+      const int64_t group = (i * padded_ + k) / kInt8Group;
+      const GroupCodes to = {&codes_[size(i * padded_ + k)], &scales_[size(group)],
+                             &sums_32_[size(group)], &sums_16_[size(2 * group)]};
+      const int64_t n = std::min(kInt8Group, cols_ - k);
+      if (isa < Isa::kAvx512) {
+        quantise_group_ref(x.row(i) + k, n, to);
+      } else {
+        quantise_group_avx512(x.row(i) + k, n, to);
+      }
+    }
+  }
+}
+
+Int8Row Int8Rows::row(int64_t i) const {
+  const int64_t groups = padded_ / kInt8Group;
+  return {&codes_[size(i * padded_)], &scales_[size(i * groups)], &sums_32_[size(i * groups)],
+          &sums_16_[size(2 * i * groups)]};
+}
+
+}  // namespace penstock

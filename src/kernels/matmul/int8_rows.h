@@ -1,0 +1,47 @@
+// Activations as the fast class multiplies them in decode: int8 codes in groups with a scale each.
+#pragma once
+
+#include <cstdint>
+
+#include "base/aligned.h"
+#include "cpu/isa.h"
+#include "tensor/rows.h"
+
+namespace penstock {
+
+inline constexpr int64_t kInt8Group = 32;  // columns that share a scale
+// Columns a kernel takes at a time: rows are padded to a multiple, with codes and scales of 0.
+inline constexpr int64_t kInt8Span = 512;
+
+// One row, as kernels read it.
+struct Int8Row {
+  const int8_t* codes = nullptr;   // [padded]
+  const float* scales = nullptr;   // [padded / 32]
+  const float* sums_32 = nullptr;  // [padded / 32]: scale times the sum of the group's codes
+  const float* sums_16 = nullptr;  // [padded / 16]: the same of each half of a group
+};
+
+// For every group of 32 columns of a row (the last may be shorter):
+//   m = max |x|,  scale = m / 127,  code = x * (127 / m) rounded to the nearest even; all 0 if m is
+//   0
+// A group with an infinity or a NaN has NaN for its scale and sums, so that it spoils every
+// product. The formula is the usual symmetric one; |x - scale code| is at most scale / 2, and a
+// rounding.
+class Int8Rows {
+ public:
+  // Forgets what it held. `cols` of the rows to come.
+  void resize(int64_t n_rows, int64_t cols);
+  // Any split of the rows over threads and any isa give the same bits.
+  void quantise(Isa isa, Rows<const float> x, Range rows);
+
+  int64_t n_rows() const { return n_rows_; }
+  int64_t cols() const { return cols_; }
+  Int8Row row(int64_t i) const;
+
+ private:
+  int64_t n_rows_ = 0, cols_ = 0, padded_ = 0;
+  AlignedVector<int8_t> codes_;
+  AlignedVector<float> scales_, sums_32_, sums_16_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,148 @@
+#include "kernels/matmul/matmul_fast.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/matmul/int8_kernels.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/matmul/matmul_bf16_amx.h"
+#include "kernels/matmul/tile_filler.h"
+
+namespace penstock {
+namespace {
+
+// Columns that are widened to float32 before they are rounded: the tile stays in the first cache
+// level. A multiple of every format's group.
+constexpr int64_t kWidenedCols = 1024;
+
+MultiplyInt8Row int8_kernel(Isa isa, Format format) {
+  if (isa < Isa::kAvx512) return nullptr;
+  return int8_kernels_avx512().multiply_row[static_cast<size_t>(format)];
+}
+
+void multiply_int8(MultiplyInt8Row kernel, const MatrixView& w, Range rows, const Int8Rows& x,
+                   Rows<float> y) {
+  thread_local std::vector<Int8Row> tokens;
+  tokens.clear();
+  for (int64_t t = 0; t < x.n_rows(); ++t) tokens.push_back(x.row(t));
+  const StoredRows stored = stored_rows(w);
+  for (int64_t n = rows.begin; n < rows.end; ++n) {
+    kernel(stored, n, tokens.data(), x.n_rows(), w.scale, y.data + n, y.stride);
+  }
+}
+
+// One panel of weight rows after the other is rounded to bf16 and multiplied by all tokens.
+class AmxPanels {
+ public:
+  AmxPanels(const MatrixView& w, const Bf16Tiles& x, Rows<float> y)
+      : w_(w), filler_(exact_kernels_avx512(), w), x_(x), y_(y) {}
+
+  void multiply(Range rows) const {
+    auto& panel = memory().panel;
+    panel.resize(
+        std::max(panel.size(), static_cast<size_t>(x_.n_col_tiles() * kAmxRows * kTileCols)));
+    begin_amx();
+    for (int64_t row = rows.begin; row < rows.end; row += kAmxRows) {
+      const Range of_panel = {row, std::min(row + kAmxRows, rows.end)};
+      fill(of_panel);
+      multiply_panel(of_panel);
+    }
+    end_amx();
+  }
+
+ private:
+  // A thread's own.
+  struct Memory {
+    AlignedVector<float> tile = AlignedVector<float>(kWidenedCols * kTileRows);
+    AlignedVector<uint16_t> panel;
+  };
+  static Memory& memory() {
+    thread_local Memory memory;
+    return memory;
+  }
+
+  // Rows beyond the last repeat it.
+  void fill(Range rows) const {
+    constexpr int64_t kColTileNumbers = kAmxRows * kTileCols;
+    Memory& to = memory();
+    for (int64_t r = 0; r < kAmxRows; r += kTileRows) {
+      const int64_t row = std::min(rows.begin + r, rows.end - 1);
+      const auto n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
+      for (int64_t k = 0; k < w_.cols; k += kWidenedCols) {
+        const Range cols = {k, std::min(k + kWidenedCols, w_.cols)};
+        filler_.fill(row, n_rows, cols, to.tile.data());
+        round_tile_amx(to.tile.data(), cols.size(),
+                       to.panel.data() + k / kTileCols * kColTileNumbers + r * kTileCols,
+                       kColTileNumbers);
+      }
+    }
+  }
+
+  void multiply_panel(Range rows) const {
+    for (int64_t t = 0; t < x_.n_rows(); t += 2 * kTileTokens) {
+      multiply_amx({.panel = memory().panel.data(),
+                    .x = x_.token_tile(t / kTileTokens),
+                    .n_col_tiles = x_.n_col_tiles(),
+                    .y = y_.row(t) + rows.begin,
+                    .y_stride = y_.stride,
+                    .n_rows = rows.size(),
+                    .n_tokens = std::min(2 * kTileTokens, x_.n_rows() - t),
+                    .scale = w_.scale});
+    }
+  }
+
+  const MatrixView& w_;
+  const TileFiller filler_;
+  const Bf16Tiles& x_;
+  const Rows<float> y_;
+};
+
+}  // namespace
+
+void FastActivations::begin(Isa isa, Rows<const float> x, int64_t n_decode) {
+  PENSTOCK_CHECK(n_decode >= 0 && n_decode <= x.n_rows, "more decode rows than rows");
+  isa_ = isa;
+  x_ = x;
+  n_decode_ = n_decode;
+  int8_.resize(n_decode, x.cols);
+  if (uses_tiles()) tiles_.resize(x.n_rows - n_decode, x.cols);
+}
+
+void FastActivations::prepare(Range parts) {
+  const Range decode = {parts.begin, std::min(parts.end, n_decode_)};
+  if (decode.size() > 0) int8_.quantise(isa_, decode_rows(), decode);
+  const Range tiles = {std::max(parts.begin - n_decode_, int64_t{0}), parts.end - n_decode_};
+  if (uses_tiles() && tiles.size() > 0) tiles_.pack(prefill_rows(), tiles);
+}
+
+bool has_int8_kernel(Isa isa, Format format) { return int8_kernel(isa, format) != nullptr; }
+
+void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations& x,
+                 Rows<float> y) {
+  const Rows<const float> decode = x.decode_rows();
+  const Rows<const float> prefill = x.prefill_rows();
+  PENSTOCK_CHECK(is_whole(w) && w.cols > 0, "the matrix lacks bytes or columns");
+  PENSTOCK_CHECK(rows.begin >= 0 && rows.end <= w.rows, "rows outside the matrix");
+  PENSTOCK_CHECK(
+      decode.cols == w.cols && y.cols == w.rows && decode.n_rows + prefill.n_rows == y.n_rows,
+      "shapes differ");
+  const Rows<float> y_decode = {y.data, decode.n_rows, y.cols, y.stride};
+  const Rows<float> y_prefill = {y.row(decode.n_rows), prefill.n_rows, y.cols, y.stride};
+  if (decode.n_rows > 0) {
+    if (const MultiplyInt8Row kernel = int8_kernel(isa, w.format)) {
+      multiply_int8(kernel, w, rows, x.int8(), y_decode);
+    } else {
+      matmul_exact(isa, w, rows, decode, y_decode);
+    }
+  }
+  if (prefill.n_rows > 0) {
+    if (isa == Isa::kAmx) {
+      AmxPanels(w, x.tiles(), y_prefill).multiply(rows);
+    } else {
+      matmul_exact(isa, w, rows, prefill, y_prefill);
+    }
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,55 @@
+// y = W x for stored weights: the fast class (docs/design.md section 6a).
+#pragma once
+
+#include "cpu/isa.h"
+#include "kernels/matmul/bf16_tiles.h"
+#include "kernels/matmul/int8_rows.h"
+#include "tensor/format.h"
+#include "tensor/rows.h"
+
+namespace penstock {
+
+// A step's activations, made ready once for all matrices that multiply them. The first n_decode
+// rows are decoded tokens, the others tokens of prompts: a row's kind decides its arithmetic, never
+// how many rows there are. Refers to x.
+class FastActivations {
+ public:
+  // Then prepare() has to cover [0, n_parts) before anything is multiplied.
+  void begin(Isa isa, Rows<const float> x, int64_t n_decode);
+  int64_t n_parts() const { return n_decode_ + (uses_tiles() ? tiles_.n_token_tiles() : 0); }
+  void prepare(Range parts);
+
+  Rows<const float> decode_rows() const { return {x_.data, n_decode_, x_.cols, x_.stride}; }
+  Rows<const float> prefill_rows() const {
+    return {x_.row(n_decode_), x_.n_rows - n_decode_, x_.cols, x_.stride};
+  }
+  const Int8Rows& int8() const { return int8_; }     // of the decode rows
+  const Bf16Tiles& tiles() const { return tiles_; }  // of the others, on kAmx
+
+ private:
+  bool uses_tiles() const { return isa_ == Isa::kAmx; }
+
+  Isa isa_ = Isa::kScalar;
+  Rows<const float> x_ = {};
+  int64_t n_decode_ = 0;
+  Int8Rows int8_;
+  Bf16Tiles tiles_;
+};
+
+// Whether decode multiplies this format in int8: where not, float32, as the exact class does.
+bool has_int8_kernel(Isa isa, Format format);
+
+// For every row t of x and every row n in `rows`, y[t, n] = W.scale * sum_k w[n, k] x[t, k]:
+//   a decode row, where has_int8_kernel: x as Int8Rows; exact int32 sums of four neighbouring
+//     columns, times their group's scales, added in float32 in a fixed order
+//   a prompt's row, on kAmx: x and w rounded to bf16; float32 sums in ascending order of columns
+//   otherwise: matmul_exact
+// So a row's result does not depend on the other rows, on how many there are or on how `rows` was
+// split. Allocates nothing but a thread's working memory, at its first call.
+void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations& x, Rows<float> y);
+
+// The two products above without rounding but their operands', in doubles.
+void matmul_int8_ref(const MatrixView& w, Range rows, const Int8Rows& x, Rows<float> y);
+void matmul_bf16_ref(const MatrixView& w, Range rows, Rows<const float> x, Rows<float> y);
+
+}  // namespace penstock

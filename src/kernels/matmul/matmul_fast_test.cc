@@ -1,0 +1,240 @@
+#include "kernels/matmul/matmul_fast.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/matmul/random_matrix.h"
+#include "tensor/codec.h"
+
+namespace penstock {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// A few numbers are a thousand times the others, as in real activations; the first 32 columns of
+// every third row are 0.
+std::vector<float> activations(int64_t n_rows, int64_t cols, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(n_rows * cols));
+  for (float& number : x) number = normal(random) * (random() % 97 == 0 ? 1000.0F : 1.0F);
+  for (int64_t t = 0; t < n_rows; t += 3) {
+    std::fill_n(x.begin() + t * cols, std::min<int64_t>(cols, 32), 0.0F);
+  }
+  return x;
+}
+
+std::vector<Isa> isas_from(Isa least) {
+  std::vector<Isa> isas = supported_isas();
+  std::erase_if(isas, [&](Isa isa) { return isa < least; });
+  return isas;
+}
+
+struct Product {
+  Product(const MatrixView& w, std::vector<float> x_in, int64_t n_decode_in)
+      : matrix(w), x(std::move(x_in)), n_decode(n_decode_in) {}
+
+  Rows<const float> rows() const {
+    return dense_rows(x.data(), static_cast<int64_t>(x.size()) / matrix.cols, matrix.cols);
+  }
+  std::vector<float> multiply(Isa isa, Range of_rows) const {
+    FastActivations ready;
+    ready.begin(isa, rows(), n_decode);
+    for (int64_t i = 0; i < ready.n_parts(); ++i) ready.prepare({i, i + 1});
+    std::vector<float> y(static_cast<size_t>(rows().n_rows * matrix.rows), -77.0F);
+    matmul_fast(isa, matrix, of_rows, ready, dense_rows(y.data(), rows().n_rows, matrix.rows));
+    return y;
+  }
+  std::vector<float> multiply(Isa isa) const { return multiply(isa, {0, matrix.rows}); }
+
+  const MatrixView& matrix;
+  std::vector<float> x;
+  int64_t n_decode;
+};
+
+// sum_k |w[n, k]| |x[t, k]|, with `most` for |x| where given.
+double magnitude(const MatrixView& w, int64_t n, const float* x) {
+  std::vector<float> weights(static_cast<size_t>(w.cols));
+  widen_row(w, n, weights);
+  double sum = 0;
+  for (int64_t k = 0; k < w.cols; ++k) {
+    sum += std::abs(double{weights[static_cast<size_t>(k)]} * x[k]);
+  }
+  return std::abs(double{w.scale}) * sum;
+}
+
+class MatmulFast : public testing::TestWithParam<FormatCase> {
+ protected:
+  static int64_t whole_groups(int64_t cols) {
+    const int64_t group = info(GetParam().format).group;
+    return (cols + group - 1) / group * group;
+  }
+  static RandomMatrix matrix(int64_t rows, int64_t cols, uint64_t seed) {
+    return RandomMatrix(GetParam().format, rows, whole_groups(cols), Numbers::kModest, seed,
+                        GetParam().scale_format, GetParam().group_cols);
+  }
+};
+
+// In int8 only the float32 sums round: of at most cols / 4 + 2 terms, each of at most 255 / 2 times
+// what its weights are worth (codes are unsigned, and offsets cancel).
+TEST_P(MatmulFast, DecodeIsNearTheReferenceOnTheSameCodes) {
+  for (const int64_t cols : {32, 64, 96, 512, 576, 1056, 1536, 4096}) {
+    const RandomMatrix random = matrix(8, cols, 3);
+    const MatrixView& w = random.view();
+    for (const Isa isa : isas_from(Isa::kAvx512)) {
+      if (!has_int8_kernel(isa, w.format)) continue;
+      const Product product(w, activations(11, w.cols, 5), 11);
+      const std::vector<float> y = product.multiply(isa);
+      Int8Rows codes;
+      codes.resize(11, w.cols);
+      codes.quantise(Isa::kScalar, product.rows(), {0, 11});
+      std::vector<float> expected(y.size());
+      matmul_int8_ref(w, {0, w.rows}, codes, dense_rows(expected.data(), 11, w.rows));
+      std::vector<float> widest(static_cast<size_t>(w.cols));
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto t = static_cast<int64_t>(i) / w.rows;
+        const Int8Row row = codes.row(t);
+        for (int64_t k = 0; k < w.cols; ++k) {
+          widest[static_cast<size_t>(k)] = row.scales[k / kInt8Group] * 127.0F;
+        }
+        const double bound = 16 * static_cast<double>(w.cols / 16 + 8) * 0x1p-24 *
+                             magnitude(w, static_cast<int64_t>(i) % w.rows, widest.data());
+        ASSERT_NEAR(y[i], expected[i], bound)
+            << to_string(isa) << " cols " << w.cols << " at " << i;
+      }
+    }
+  }
+}
+
+// In bf16 the operands are the reference's; TDPBF16PS adds cols / 2 pairs in float32.
+TEST_P(MatmulFast, PrefillIsNearTheReferenceInBf16) {
+  for (const Isa isa : isas_from(Isa::kAmx)) {
+    for (const int64_t cols : {32, 48, 576, 1040, 4128}) {
+      for (const int64_t n_tokens : {1, 16, 31, 33, 70}) {
+        const RandomMatrix random = matrix(48, cols, 7);
+        const MatrixView& w = random.view();
+        const Product product(w, activations(n_tokens, w.cols, 11), 0);
+        const std::vector<float> y = product.multiply(isa, {8, w.rows});
+        std::vector<float> expected(y.size(), -77.0F);
+        matmul_bf16_ref(w, {8, w.rows}, product.rows(),
+                        dense_rows(expected.data(), n_tokens, w.rows));
+        for (size_t i = 0; i < y.size(); ++i) {
+          const auto t = static_cast<int64_t>(i) / w.rows;
+          const double bound =
+              static_cast<double>(w.cols / 2 + 2) * 0x1p-23 *
+              magnitude(w, static_cast<int64_t>(i) % w.rows, product.rows().row(t));
+          ASSERT_NEAR(y[i], expected[i], bound)
+              << to_string(isa) << " cols " << w.cols << " tokens " << n_tokens << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+// A row alone, in its batch, behind others, and with the weights' rows split: the same bits.
+TEST_P(MatmulFast, ARowDependsOnNothingBesideIt) {
+  constexpr int64_t kTokens = 45;
+  const RandomMatrix random = matrix(56, 576, 13);
+  const MatrixView& w = random.view();
+  const std::vector<float> x = activations(kTokens, w.cols, 17);
+  for (const Isa isa : supported_isas()) {
+    for (const int64_t n_decode : {int64_t{0}, int64_t{13}, kTokens}) {
+      const std::vector<float> whole = Product(w, x, n_decode).multiply(isa);
+      const std::vector<float> upper = Product(w, x, n_decode).multiply(isa, {32, w.rows});
+      const std::vector<float> lower = Product(w, x, n_decode).multiply(isa, {0, 32});
+      for (int64_t t = 0; t < kTokens; ++t) {
+        const std::vector<float> row(x.begin() + t * w.cols, x.begin() + (t + 1) * w.cols);
+        const std::vector<float> alone = Product(w, row, t < n_decode ? 1 : 0).multiply(isa);
+        for (int64_t n = 0; n < w.rows; ++n) {
+          const auto at = static_cast<size_t>(t * w.rows + n);
+          ASSERT_EQ(whole[at], alone[static_cast<size_t>(n)]) << to_string(isa) << ' ' << t;
+          ASSERT_EQ(whole[at], n < 32 ? lower[at] : upper[at]) << to_string(isa) << ' ' << t;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulFast, ANanSpoilsItsRowAndNoOther) {
+  const RandomMatrix random = matrix(8, 576, 19);
+  const MatrixView& w = random.view();
+  std::vector<float> x = activations(4, w.cols, 23);
+  x[static_cast<size_t>(w.cols + 40)] = kNan;
+  x[static_cast<size_t>(3 * w.cols + 41)] = std::numeric_limits<float>::infinity();
+  for (const Isa isa : supported_isas()) {
+    for (const int64_t n_decode : {0, 4}) {
+      const std::vector<float> y = Product(w, x, n_decode).multiply(isa);
+      for (int64_t n = 0; n < w.rows; ++n) {
+        const auto at = static_cast<size_t>(n);
+        const auto rows = static_cast<size_t>(w.rows);
+        EXPECT_TRUE(std::isfinite(y[at]) && std::isfinite(y[2 * rows + at])) << to_string(isa);
+        EXPECT_TRUE(std::isnan(y[rows + at])) << to_string(isa);
+        EXPECT_FALSE(std::isfinite(y[3 * rows + at])) << to_string(isa);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, MatmulFast, testing::ValuesIn(every_format_case()),
+                         [](const auto& test) {
+                           std::string name = test.param.name();
+                           std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
+                           return name;
+                         });
+
+TEST(MatmulFastFormats, HaveInt8KernelsWhereTheClassSaysSo) {
+  for (const Isa isa : isas_from(Isa::kAvx512)) {
+    for (const Format format :
+         {Format::kQ4_0, Format::kQ4_1, Format::kQ8_0, Format::kQ4_K, Format::kQ6_K, Format::kMxfp4,
+          Format::kMxfp4Block, Format::kNvfp4, Format::kNvfp4Block}) {
+      EXPECT_TRUE(has_int8_kernel(isa, format)) << info(format).name;
+    }
+    EXPECT_FALSE(has_int8_kernel(isa, Format::kBF16));
+  }
+}
+
+TEST(Int8Rows, CodesAreTheNearestAndEveryIsaAgrees) {
+  for (const int64_t cols : {1, 16, 17, 31, 32, 33, 576, 1000}) {
+    const std::vector<float> x = activations(5, cols, 29);
+    for (const Isa isa : supported_isas()) {
+      Int8Rows rows;
+      rows.resize(5, cols);
+      rows.quantise(isa, dense_rows(x.data(), 5, cols), {0, 5});
+      Int8Rows scalar;
+      scalar.resize(5, cols);
+      scalar.quantise(Isa::kScalar, dense_rows(x.data(), 5, cols), {0, 5});
+      for (int64_t t = 0; t < 5; ++t) {
+        const Int8Row row = rows.row(t);
+        const Int8Row same = scalar.row(t);
+        for (int64_t k = 0; k < cols; ++k) {
+          const float scale = row.scales[k / kInt8Group];
+          ASSERT_EQ(row.codes[k], same.codes[k]) << to_string(isa) << ' ' << k;
+          ASSERT_EQ(scale, same.scales[k / kInt8Group]) << to_string(isa);
+          ASSERT_EQ(row.sums_16[k / 16], same.sums_16[k / 16]);
+          ASSERT_EQ(row.sums_32[k / 32], same.sums_32[k / 32]);
+          const float number = x[static_cast<size_t>(t * cols + k)];
+          ASSERT_LE(std::abs(number - scale * static_cast<float>(row.codes[k])), 0.5001F * scale);
+        }
+      }
+    }
+  }
+}
+
+TEST(Int8Rows, SumsAreThoseOfTheCodes) {
+  const std::vector<float> x = activations(1, 64, 31);
+  Int8Rows rows;
+  rows.resize(1, 64);
+  rows.quantise(supported_isas().back(), dense_rows(x.data(), 1, 64), {0, 1});
+  const Int8Row row = rows.row(0);
+  for (int half = 0; half < 4; ++half) {
+    int sum = 0;
+    for (int k = 16 * half; k < 16 * half + 16; ++k) sum += row.codes[k];
+    EXPECT_EQ(row.sums_16[half], row.scales[half / 2] * static_cast<float>(sum));
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,36 @@
+// Widens tiles of a stored matrix to float32, whatever its format: through an isa's own unpacker
+// where it has one, through tensor/codec.h otherwise.
+#pragma once
+
+#include "kernels/matmul/matmul_exact_kernels.h"
+#include "tensor/rows.h"
+
+namespace penstock {
+
+constexpr int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
+constexpr int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
+
+// What kernels need of a matrix, in plain pointers.
+StoredRows stored_rows(const MatrixView& w);
+
+// Refers to `kernels` and `w`.
+class TileFiller {
+ public:
+  static constexpr int64_t kMostCols = 4096;  // of one tile
+
+  TileFiller(const ExactKernels& kernels, const MatrixView& w);
+
+  // The isa's kernels for this matrix, or null.
+  const FormatKernels* own() const { return own_; }
+  const StoredRows& stored() const { return stored_; }
+
+  // See FillTile. `cols` begins at a multiple of every format's group, and has at most kMostCols.
+  void fill(int64_t row, int n_rows, Range cols, float* tile) const;
+
+ private:
+  const MatrixView& w_;
+  StoredRows stored_;
+  const FormatKernels* own_ = nullptr;
+};
+
+}  // namespace penstock
