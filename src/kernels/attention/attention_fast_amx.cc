@@ -1,6 +1,8 @@
 // Tiles of 16 rows: S^T [keys, rows] = K [keys, head_dim] A^T, then O [rows, head_dim] += W V. The
 // page's keys are a left operand and its values, in pairs of positions, a right one as they lie;
 // only the few queries and weights are rearranged.
+#include <bit>
+
 #include "kernels/attention/attention_fast_lanes_avx512.h"
 #include "kernels/attention/attention_fast_task.h"
 
@@ -9,8 +11,6 @@ namespace {
 
 constexpr int64_t kTile = 16;       // rows of a tile; each holds 16 floats or 32 bf16
 constexpr int64_t kTileDepth = 32;  // products that one tile multiplication adds to each sum
-constexpr int64_t kTileFloats = kTile * kTile;
-constexpr int kKeyTiles = kPageTokens / kTile;
 
 // While one lives, the thread's eight tiles are 16 rows of 64 bytes each.
 class TileSession {
@@ -50,7 +50,9 @@ struct TileOnPage {
   Range halves() const {
     return {seen.begin / kTileDepth, (seen.end + kTileDepth - 1) / kTileDepth};
   }
-  uint16_t* queries() const { return reinterpret_cast<uint16_t*>(task.queries.row(first_row)); }
+  const uint16_t* queries() const {
+    return reinterpret_cast<const uint16_t*>(task.queries.row(first_row));
+  }
 };
 
 struct alignas(64) PageScores {
@@ -170,35 +172,44 @@ inline Lanes new_maxima(Lanes maxima, const PageScores& scores, Range halves) {
   return larger(larger(four[0], four[1]), larger(four[2], four[3]));
 }
 
-// Turns scores into weights, rounded to bf16 and with rows along the tile's; returns each row's
-// sum, before the rounding, of the keys that are equal mod 4, then of these.
+// 2^(s - m) of two keys, added to `sums`, and rounded for the tile.
+inline __m512i weigh_pair(const float* scores, Lanes maxima, Lanes sums[2]) {
+  const Lanes first = exp2_lanes(load(scores) - maxima);
+  const Lanes second = exp2_lanes(load(scores + kTile) - maxima);
+  sums[0] = sums[0] + first;
+  sums[1] = sums[1] + second;
+  return round_weights(first, second);
+}
+
+// Turns scores into weights, rounded to bf16 and with rows along the tile's. Returns each row's sum
+// of them before the rounding: of keys that are equal mod 4, and then of these four.
 inline Lanes weigh(const PageScores& scores, Lanes maxima, Range halves, PageWeights& weights) {
-  Lanes sums[4] = {zero(), zero(), zero(), zero()};
+  Lanes even[2] = {zero(), zero()};
+  Lanes odd[2] = {zero(), zero()};
   for (int64_t half = halves.begin; half < halves.end; ++half) {
-    __m512i pairs[kTile];  // two keys' weights of each row
-    for (int64_t i = 0; i < kTile; ++i) {
-      const float* const s = scores.of_key[half * kTileDepth + 2 * i];
-      const Lanes first = exp2_lanes(load(s) - maxima);
-      const Lanes second = exp2_lanes(load(s + kTile) - maxima);
-      sums[i % 2 * 2] = sums[i % 2 * 2] + first;
-      sums[i % 2 * 2 + 1] = sums[i % 2 * 2 + 1] + second;
-      pairs[i] = round_weights(first, second);
+    __m512i pairs[kTile];
+    for (int64_t i = 0; i < kTile; i += 2) {
+      const float* const of_key = scores.of_key[half * kTileDepth + 2 * i];
+      pairs[i] = weigh_pair(of_key, maxima, even);
+      pairs[i + 1] = weigh_pair(of_key + 2 * kTile, maxima, odd);
     }
     transpose(pairs);
     for (int64_t r = 0; r < kTile; ++r) _mm512_store_si512(weights.of_row[half][r], pairs[r]);
   }
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return (even[0] + even[1]) + (odd[0] + odd[1]);
 }
 
-// o = f o; a factor of 1, which is what most pages have, changes nothing.
+// o = f o, where f is not 1: most pages hold no new maximum for most rows.
 inline void scale_totals(const TileOnPage& tile, Lanes factors) {
-  if (_mm512_cmp_ps_mask(factors.v, all(1.0F).v, _CMP_NEQ_UQ) == 0) return;
+  uint32_t changed = _mm512_cmp_ps_mask(factors.v, all(1.0F).v, _CMP_NEQ_UQ);
   alignas(64) float factor[kTile];
   store(factor, factors);
-  for (int64_t r = 0; r < kTile; ++r) {
+  for (; changed != 0; changed &= changed - 1) {
+    const int r = std::countr_zero(changed);
     float* const total = tile.task.totals.row(tile.first_row + r);
-    for (int64_t d = 0; d < tile.task.shape.head_dim; d += kLanes) {
-      store(total + d, load(total + d) * all(factor[r]));
+    const Lanes f = all(factor[r]);
+    for (int64_t d = 0; d < tile.task.totals.cols; d += kLanes) {
+      store(total + d, load(total + d) * f);
     }
   }
 }
