@@ -26,6 +26,7 @@ struct EvalOptions {
   int64_t n_greedy = 0;
   std::filesystem::path text_path = {};
   WindowPlan windows = {};
+  bool as_generated = false;
 };
 
 using IdLists = std::vector<std::vector<int32_t>>;
@@ -123,7 +124,9 @@ Result<void> eval_text(EvalOptions options, const Checkpoint& checkpoint) {
   PENSTOCK_ASSIGN(const LoadedModel loaded, load(checkpoint, options.model, progress.function()));
   progress.finish();
   SequenceRunner runner(*loaded.model, options.chunk);
-  PENSTOCK_ASSIGN(const Perplexity found, measure(runner, tokens, options.windows));
+  PENSTOCK_ASSIGN(const Perplexity found,
+                  measure(runner, tokens, options.windows,
+                          options.as_generated ? TokenOrigin::kGenerated : TokenOrigin::kPrompt));
   fmt::print("perplexity {:.4f} (mean negative log-likelihood {:.6f} over {} tokens)\n",
              found.perplexity(), found.mean_nll(), found.n_tokens);
   return {};
@@ -179,6 +182,9 @@ void add_eval_command(CLI::App& app, Action& action) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command->add_flag("--as-generated", options->as_generated,
+                    "with --text: take the text as if it had been generated, which the class fast "
+                    "computes otherwise than a prompt");
   command->add_option("--chunk", options->chunk, "tokens in one prefill step; changes no number")
       ->type_name("N")
       ->capture_default_str()

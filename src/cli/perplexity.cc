@@ -14,7 +14,7 @@ double negative_log_likelihood(std::span<const float> logits, int32_t id) {
 }
 
 Result<void> measure_window(SequenceRunner& runner, const TextTokens& tokens, const Window& window,
-                            Perplexity& total) {
+                            TokenOrigin origin, Perplexity& total) {
   const std::span<const int32_t> text = tokens.ids;
   std::vector<int32_t> run = tokens.prefix;
   run.insert(run.end(), text.begin() + window.begin, text.begin() + window.end);
@@ -28,15 +28,14 @@ Result<void> measure_window(SequenceRunner& runner, const TextTokens& tokens, co
 
   size_t n_done = 0;
   PENSTOCK_TRY(runner.begin(static_cast<int64_t>(run.size())));
-  PENSTOCK_TRY(runner.extend(context, TokenOrigin::kPrompt, LogitRows::kNone, {}));
-  PENSTOCK_TRY(runner.extend(
-      predicting, TokenOrigin::kPrompt, LogitRows::kAll, [&](std::span<const float> rows) {
-        const size_t vocab_size = static_cast<size_t>(runner.vocab_size());
-        for (; !rows.empty(); rows = rows.subspan(vocab_size)) {
-          total.total_nll += negative_log_likelihood(rows.first(vocab_size), targets[n_done++]);
-        }
-        return Result<void>();
-      }));
+  PENSTOCK_TRY(runner.extend(context, origin, LogitRows::kNone, {}));
+  PENSTOCK_TRY(runner.extend(predicting, origin, LogitRows::kAll, [&](std::span<const float> rows) {
+    const size_t vocab_size = static_cast<size_t>(runner.vocab_size());
+    for (; !rows.empty(); rows = rows.subspan(vocab_size)) {
+      total.total_nll += negative_log_likelihood(rows.first(vocab_size), targets[n_done++]);
+    }
+    return Result<void>();
+  }));
   total.n_tokens += static_cast<int64_t>(n_counted);
   return {};
 }
@@ -88,12 +87,12 @@ Result<void> check(const WindowPlan& plan, const TextTokens& tokens, int64_t con
   return {};
 }
 
-Result<Perplexity> measure(SequenceRunner& runner, const TextTokens& tokens,
-                           const WindowPlan& plan) {
+Result<Perplexity> measure(SequenceRunner& runner, const TextTokens& tokens, const WindowPlan& plan,
+                           TokenOrigin origin) {
   Perplexity total;
   const auto n_tokens = static_cast<int64_t>(tokens.ids.size());
   for (const Window& window : plan_windows(n_tokens, !tokens.prefix.empty(), plan)) {
-    PENSTOCK_TRY(measure_window(runner, tokens, window, total));
+    PENSTOCK_TRY(measure_window(runner, tokens, window, origin, total));
   }
   return total;
 }

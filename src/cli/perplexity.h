@@ -52,7 +52,8 @@ struct Perplexity {
   double perplexity() const { return std::exp(mean_nll()); }
 };
 
-Result<Perplexity> measure(SequenceRunner& runner, const TextTokens& tokens,
-                           const WindowPlan& plan);
+// `origin`: as what the model takes the text.
+Result<Perplexity> measure(SequenceRunner& runner, const TextTokens& tokens, const WindowPlan& plan,
+                           TokenOrigin origin = TokenOrigin::kPrompt);
 
 }  // namespace penstock

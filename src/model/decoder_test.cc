@@ -75,6 +75,7 @@ struct Settings {
   Isa isa = Isa::kScalar;
   int n_threads = 1;
   LoadMode mode = LoadMode::kRead;
+  Precision precision = Precision::kExact;
 };
 
 std::unique_ptr<LanguageModel> load(const std::filesystem::path& path, Settings settings) {
@@ -85,6 +86,7 @@ std::unique_ptr<LanguageModel> load(const std::filesystem::path& path, Settings 
   }
   auto loaded = load_model(*checkpoint, {.mode = settings.mode,
                                          .n_threads = settings.n_threads,
+                                         .precision = settings.precision,
                                          .isa = settings.isa,
                                          .kv_tokens = 1024});
   if (!loaded) {
@@ -100,12 +102,14 @@ class TestSequence {
   TestSequence(LanguageModel& model, std::vector<PageId> pages, int64_t planned_length)
       : model_(model), pages_(std::move(pages)), planned_length_(planned_length) {}
 
-  SequenceSlice slice(std::span<const int32_t> tokens, LogitRows rows) {
+  SequenceSlice slice(std::span<const int32_t> tokens, LogitRows rows,
+                      TokenOrigin origin = TokenOrigin::kPrompt) {
     const SequenceSlice slice = {.tokens = tokens,
                                  .position = position_,
                                  .pages = pages_,
                                  .planned_length = planned_length_,
-                                 .logits = rows};
+                                 .logits = rows,
+                                 .origin = origin};
     position_ += static_cast<int64_t>(tokens.size());
     return slice;
   }
@@ -187,15 +191,16 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenTest, testing::ValuesIn(goldens()), [](
   return name;
 });
 
+std::vector<int32_t> tokens(size_t n, int32_t seed) {
+  std::vector<int32_t> ids(n);
+  for (size_t i = 0; i < n; ++i)
+    ids[i] = static_cast<int32_t>((i * 37 + static_cast<size_t>(seed) * 11 + i * i) % 80);
+  return ids;
+}
+
 // The exact class: bits do not depend on chunking, threads, isa, pages, load mode or company.
 class InvarianceTest : public testing::TestWithParam<const char*> {
  protected:
-  static std::vector<int32_t> tokens(size_t n, int32_t seed) {
-    std::vector<int32_t> ids(n);
-    for (size_t i = 0; i < n; ++i)
-      ids[i] = static_cast<int32_t>((i * 37 + static_cast<size_t>(seed) * 11 + i * i) % 90);
-    return ids;
-  }
   std::filesystem::path path() const { return kGolden / "models" / GetParam(); }
 };
 
@@ -290,6 +295,90 @@ TEST_P(InvarianceTest, ACopiedPageServesAsWell) {
 
 INSTANTIATE_TEST_SUITE_P(Families, InvarianceTest,
                          testing::Values("llama", "qwen2", "qwen3_moe", "glm4_moe"));
+
+// The fast class: the bits of a prompt's token do not depend on chunks, threads and company, nor do
+// those of a generated one.
+class FastInvarianceTest : public testing::TestWithParam<const char*> {
+ protected:
+  static std::unique_ptr<LanguageModel> load_fast(Isa isa, int n_threads) {
+    return load(kGolden / "gguf" / GetParam(),
+                {.isa = isa, .n_threads = n_threads, .precision = Precision::kFast});
+  }
+};
+
+TEST_P(FastInvarianceTest, AChunkDoesNotMatter) {
+  const auto ids = tokens(150, 1);
+  for (const Isa isa : supported_isas()) {
+    const auto reference_model = load_fast(isa, 1);
+    ASSERT_TRUE(reference_model);
+    const auto reference = TestSequence(*reference_model, pages({0, 1, 2}), 150).run(ids, 150);
+    const auto model = load_fast(isa, 2);
+    ASSERT_TRUE(model);
+    for (const size_t chunk : {size_t{1}, size_t{7}, size_t{64}}) {
+      EXPECT_EQ(TestSequence(*model, pages({5, 0, 9}), 150).run(ids, chunk), reference)
+          << to_string(isa) << ", chunks of " << chunk;
+    }
+  }
+}
+
+// Three sequences generate side by side, and a prompt's chunk takes part in every step, in front of
+// them, between them or behind them.
+TEST_P(FastInvarianceTest, CompanyDoesNotMatter) {
+  for (const Isa isa : supported_isas()) {
+    const auto model = load_fast(isa, 2);
+    ASSERT_TRUE(model);
+    const auto vocab = static_cast<size_t>(model->spec().vocab_size);
+    constexpr uint32_t kSequences = 3;
+    constexpr size_t kSteps = 6;
+    std::vector<std::vector<int32_t>> ids;
+    std::vector<std::vector<float>> alone(kSequences);
+    std::vector<TestSequence> together;
+    for (uint32_t s = 0; s < kSequences; ++s) {
+      ids.push_back(tokens(10 + 3 * s + kSteps, static_cast<int32_t>(s)));
+      const std::span<const int32_t> prompt = std::span(ids[s]).first(10 + 3 * s);
+      TestSequence one(*model, pages({s}), 64);
+      one.run(prompt, 64);
+      for (size_t i = 0; i < kSteps; ++i) {
+        const std::array slice = {one.slice(std::span(ids[s]).subspan(prompt.size() + i, 1),
+                                            LogitRows::kLast, TokenOrigin::kGenerated)};
+        alone[s].resize((i + 1) * vocab);
+        ASSERT_TRUE(model->step(slice, std::span(alone[s]).last(vocab)));
+      }
+      together.emplace_back(*model, pages({8 + s}), 64);
+      together.back().run(prompt, 64);
+    }
+    const auto long_ids = tokens(60, 9);
+    TestSequence prompt(*model, pages({14}), 64);
+    for (size_t i = 0; i < kSteps; ++i) {
+      std::vector<SequenceSlice> batch;
+      for (uint32_t s = 0; s <= kSequences; ++s) {
+        if (s == i % (kSequences + 1)) {
+          batch.push_back(prompt.slice(std::span(long_ids).subspan(i * 10, 10), LogitRows::kNone));
+        }
+        if (s == kSequences) break;
+        batch.push_back(together[s].slice(std::span(ids[s]).subspan(10 + 3 * s + i, 1),
+                                          LogitRows::kLast, TokenOrigin::kGenerated));
+      }
+      std::vector<float> logits(kSequences * vocab);
+      ASSERT_TRUE(model->step(batch, logits));
+      for (size_t s = 0; s < kSequences; ++s) {
+        EXPECT_TRUE(std::ranges::equal(std::span(logits).subspan(s * vocab, vocab),
+                                       std::span(alone[s]).subspan(i * vocab, vocab)))
+            << to_string(isa) << ", step " << i << ", sequence " << s;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, FastInvarianceTest,
+                         testing::Values("llama-q4_1.gguf", "llama-k-mix.gguf",
+                                         "llama-f16-bf16.gguf", "mixtral-mxfp4.gguf",
+                                         "qwen3moe-q4_k_m.gguf"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace penstock
