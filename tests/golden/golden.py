@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-ISAS = ["scalar", "avx2", "avx512"]  # slowest first: a machine that has one has those before it
+ISAS = ["scalar", "avx2", "avx512", "amx"]  # slowest first: a machine that has one has those before it
 
 
 def run(penstock, *args, stdin=None, isa=None, status=0):
