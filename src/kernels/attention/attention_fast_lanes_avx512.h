@@ -28,7 +28,7 @@ inline void transpose(__m512i rows[16]) {
     pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
   }
   __m512i fours[4][4];  // [c][i]: column c of each 128 bits, of rows 4 i to 4 i + 3
-  for (int i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     fours[0][i] = _mm512_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
     fours[1][i] = _mm512_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
     fours[2][i] = _mm512_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);

@@ -50,7 +50,7 @@ class Sequence {
                          c.numbers == Numbers::kLargeScores ? 60.0F : 1.0F)) {
     if (c.has_sinks) sinks_ = random_floats(c.shape.n_heads, 2, 2.0F);
     place_pages(placement_seed);
-    const int64_t row = c.shape.n_kv_heads * c.shape.head_dim;
+    const int64_t row = int64_t{c.shape.n_kv_heads} * c.shape.head_dim;
     auto keys = random_floats(n_positions() * row, 3);
     const auto values = random_floats(n_positions() * row, 4);
     shape_keys(keys);
@@ -102,7 +102,7 @@ class Sequence {
   }
 
   void shape_keys(std::vector<float>& keys) const {
-    const int64_t row = c_.shape.n_kv_heads * c_.shape.head_dim;
+    const int64_t row = int64_t{c_.shape.n_kv_heads} * c_.shape.head_dim;
     for (int64_t j = 0; j < n_positions(); ++j) {
       for (int64_t i = 0; i < row; ++i) {
         float& key = keys[static_cast<size_t>(j * row + i)];
@@ -157,8 +157,9 @@ double relative_error(double score_size, int64_t head_dim, int64_t n_keys) {
   const double exp2_error = std::ldexp(1.0, -18);
   const double score_error = u * (static_cast<double>(head_dim) * score_size + 126);
   const double weight_error = std::expm1(std::numbers::ln2 * 2 * score_error) + exp2_error;
-  const double n_pages = static_cast<double>(n_keys / kPageTokens + 2);
-  const double sum_error = static_cast<double>(n_keys) * u + n_pages * (exp2_error + u);
+  const int64_t n_pages = n_keys / kPageTokens + 2;
+  const double sum_error =
+      static_cast<double>(n_keys) * u + static_cast<double>(n_pages) * (exp2_error + u);
   return std::ldexp(1.0, -8) + 2 * (weight_error + sum_error);
 }
 
