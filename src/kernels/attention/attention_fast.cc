@@ -101,8 +101,7 @@ void write_kv_bf16(const AttentionShape& shape, int64_t slot, std::span<const fl
 
 const uint16_t* seen_values(const FastAttentionTask& task, int64_t p) {
   const int64_t head_dim = task.shape.head_dim;
-  const uint16_t* const page =
-      task.kv.values[static_cast<size_t>(p)] + task.kv_head * kPageTokens * head_dim;
+  const uint16_t* const page = page_values(task, p);
   const Range seen = seen_in_page(task, {0, task.n_rows()}, p);
   if (seen == Range{0, kPageTokens}) return page;
 

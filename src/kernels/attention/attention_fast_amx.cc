@@ -41,9 +41,11 @@ struct TileOnPage {
   const FastAttentionTask& task;
   int64_t page = 0;
   int64_t first_row = 0;
-  Range seen = {};                   // keys that some of the rows see
-  const uint16_t* keys = nullptr;    // page_keys
-  const uint16_t* values = nullptr;  // seen_values
+  Range seen = {};                      // keys that some of the rows see
+  const uint16_t* keys = nullptr;       // page_keys
+  const uint16_t* values = nullptr;     // seen_values
+  const uint16_t* next_keys = nullptr;  // of the next page, to be asked for meanwhile, or null
+  const uint16_t* next_values = nullptr;
 
   Range rows() const { return {first_row, smaller_of(first_row + kTile, task.n_rows())}; }
   // Keys in whole tiles of products: all that is worked out.
@@ -181,15 +183,31 @@ inline __m512i weigh_pair(const float* scores, Lanes maxima, Lanes sums[2]) {
   return round_weights(first, second);
 }
 
+// Asks for one of kPrefetchParts of the next page. The softmax is the time for it, as it leaves
+// memory alone; asking for the whole page at once holds up the reads that come next.
+constexpr int64_t kPrefetchParts = kPageTokens / 4;
+inline void prefetch_part(const TileOnPage& tile, int64_t part) {
+  if (tile.next_keys == nullptr) return;
+  constexpr int64_t kLine = 64 / sizeof(uint16_t);
+  const int64_t n = kPageTokens / kPrefetchParts * tile.task.shape.head_dim;
+  for (int64_t i = part * n; i < (part + 1) * n; i += kLine) {
+    __builtin_prefetch(tile.next_keys + i, 0, 2);
+    __builtin_prefetch(tile.next_values + i, 0, 2);
+  }
+}
+
 // Turns scores into weights, rounded to bf16 and with rows along the tile's. Returns each row's sum
 // of them before the rounding: of keys that are equal mod 4, and then of these four.
-inline Lanes weigh(const PageScores& scores, Lanes maxima, Range halves, PageWeights& weights) {
+inline Lanes weigh(const TileOnPage& tile, const PageScores& scores, Lanes maxima,
+                   PageWeights& weights) {
+  const Range halves = tile.halves();
   Lanes even[2] = {zero(), zero()};
   Lanes odd[2] = {zero(), zero()};
   for (int64_t half = halves.begin; half < halves.end; ++half) {
     __m512i pairs[kTile];
     for (int64_t i = 0; i < kTile; i += 2) {
       const float* const of_key = scores.of_key[half * kTileDepth + 2 * i];
+      prefetch_part(tile, half * kTile / 2 + i / 2);
       pairs[i] = weigh_pair(of_key, maxima, even);
       pairs[i + 1] = weigh_pair(of_key + 2 * kTile, maxima, odd);
     }
@@ -244,7 +262,7 @@ inline void attend_page(const TileOnPage& tile) {
   const Lanes before = load(task.maxima + tile.first_row);
   const Lanes maxima = new_maxima(before, scores, tile.halves());
   const Lanes factors = exp2_lanes(before - maxima);
-  const Lanes added = weigh(scores, maxima, tile.halves(), weights);
+  const Lanes added = weigh(tile, scores, maxima, weights);
   store(task.maxima + tile.first_row, maxima);
   float* const sums = task.sums.data + tile.first_row;
   store(sums, fma(load(sums), factors, added));
@@ -280,6 +298,9 @@ void attend_fast_amx(const FastAttentionTask& task) {
     tile.values = seen_values(task, p);
     for (; tile.first_row < task.n_rows(); tile.first_row += kTile) {
       tile.seen = seen_in_page(task, tile.rows(), p);
+      const bool is_first = tile.first_row == 0 && p + 1 < task.pages.end;
+      tile.next_keys = is_first ? page_keys(task, p + 1) : nullptr;
+      tile.next_values = is_first ? page_values(task, p + 1) : nullptr;
       if (tile.seen.size() > 0) attend_page(tile);
     }
   }

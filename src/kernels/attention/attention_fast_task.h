@@ -56,6 +56,11 @@ inline const uint16_t* page_keys(const FastAttentionTask& task, int64_t p) {
   return task.kv.keys.data()[p] + task.kv_head * kPageTokens * task.shape.head_dim;
 }
 
+// Its values: [kPageTokens / 2, head_dim, 2], seen or not.
+inline const uint16_t* page_values(const FastAttentionTask& task, int64_t p) {
+  return task.kv.values.data()[p] + task.kv_head * kPageTokens * task.shape.head_dim;
+}
+
 }  // namespace
 
 // The block's values of page p, [kPageTokens / 2, head_dim, 2], for which no key is too many: those
