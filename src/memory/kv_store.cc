@@ -2,16 +2,16 @@
 
 #include <cstring>
 
-#include "base/check.h"
 #include "base/units.h"
 #include "kernels/attention/attention.h"
 
 namespace penstock {
 
-int64_t KvShape::page_floats() const { return int64_t{n_kv_heads} * kPageTokens * head_dim; }
+int64_t KvShape::page_numbers() const { return int64_t{n_kv_heads} * kPageTokens * head_dim; }
 
 size_t KvShape::page_bytes() const {
-  return static_cast<size_t>(n_layers) * 2 * static_cast<size_t>(page_floats()) * sizeof(float);
+  return static_cast<size_t>(n_layers) * 2 * static_cast<size_t>(page_numbers()) *
+         number_bytes(format);
 }
 
 Result<KvStore> KvStore::make(KvShape shape, int64_t n_pages) {
@@ -28,19 +28,17 @@ Result<KvStore> KvStore::make(KvShape shape, int64_t n_pages) {
   return KvStore(shape, n_pages, *std::move(memory));
 }
 
-float* KvStore::keys(int layer, PageId page) const {
-  const auto index = static_cast<int64_t>(page);
-  PENSTOCK_CHECK(layer < shape_.n_layers && index < n_pages_, "KV page out of range");
-  auto* const floats = reinterpret_cast<float*>(memory_.bytes().data());
-  return floats + (index * shape_.n_layers + layer) * 2 * shape_.page_floats();
-}
-
-float* KvStore::values(int layer, PageId page) const {
-  return keys(layer, page) + shape_.page_floats();
+std::byte* KvStore::layer_page(int layer, PageId page) const {
+  const auto index = static_cast<size_t>(page);
+  PENSTOCK_CHECK(layer < shape_.n_layers && index < static_cast<size_t>(n_pages_),
+                 "KV page out of range");
+  const size_t layer_bytes = shape_.page_bytes() / static_cast<size_t>(shape_.n_layers);
+  return memory_.bytes().data() + index * shape_.page_bytes() +
+         static_cast<size_t>(layer) * layer_bytes;
 }
 
 void KvStore::copy_page(PageId from, PageId to) const {
-  std::memcpy(keys(0, to), keys(0, from), shape_.page_bytes());
+  std::memcpy(layer_page(0, to), layer_page(0, from), shape_.page_bytes());
 }
 
 }  // namespace penstock

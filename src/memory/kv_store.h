@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/check.h"
 #include "base/result.h"
 #include "os/memory.h"
 
@@ -12,13 +13,20 @@ namespace penstock {
 
 enum class PageId : uint32_t {};
 
+// How keys and values are stored: each class of arithmetic reads its own (kernels/attention/).
+enum class KvFormat : uint8_t { kF32, kBF16 };
+constexpr size_t number_bytes(KvFormat format) {
+  return format == KvFormat::kF32 ? sizeof(float) : sizeof(uint16_t);
+}
+
 struct KvShape {
   int n_layers = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
+  KvFormat format = KvFormat::kF32;
 
-  int64_t page_floats() const;  // of keys (or of values) of one layer's page
-  size_t page_bytes() const;    // of keys and values of all layers
+  int64_t page_numbers() const;  // of keys (or of values) of one layer's page
+  size_t page_bytes() const;     // of keys and values of all layers
 };
 
 // Thread-compatible. Pages are not cleared: a page's content is what was last written.
@@ -28,17 +36,27 @@ class KvStore {
   static Result<KvStore> make(KvShape shape, int64_t n_pages);
   const KvShape& shape() const { return shape_; }
   int64_t n_pages() const { return n_pages_; }
-  float* keys(int layer, PageId page) const;     // [n_kv_heads, kPageTokens, head_dim]
-  float* values(int layer, PageId page) const;   // [n_kv_heads, kPageTokens, head_dim]
+  // T: float for kF32, uint16_t for kBF16. [n_kv_heads, kPageTokens, head_dim] numbers, in the
+  // order that the format's kernel wants.
+  template <class T>
+  T* keys(int layer, PageId page) const {
+    PENSTOCK_CHECK(sizeof(T) == number_bytes(shape_.format), "KV pages of another format");
+    return reinterpret_cast<T*>(layer_page(layer, page));
+  }
+  template <class T>
+  T* values(int layer, PageId page) const {
+    return keys<T>(layer, page) + shape_.page_numbers();
+  }
   void copy_page(PageId from, PageId to) const;  // in every layer
 
  private:
+  std::byte* layer_page(int layer, PageId page) const;
   KvStore(const KvShape& shape, int64_t n_pages, AnonymousMemory memory)
       : shape_(shape), n_pages_(n_pages), memory_(std::move(memory)) {}
 
   KvShape shape_;
   int64_t n_pages_ = 0;
-  // [n_pages][n_layers][keys, values][page_floats] f32. Pages outermost: memory is committed a
+  // [n_pages][n_layers][keys, values][page_numbers]. Pages outermost: memory is committed a
   // little with each new page, where layers outermost would fault in as many huge pages as there
   // are layers, all in one step (180 ms with SmolLM2-135M on 2 cores of a Sapphire Rapids machine).
   AnonymousMemory memory_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -61,36 +62,36 @@ TEST(PagePool, RandomTakesSharesAndDropsConservePages) {
   }
 }
 
-TEST(KvStore, PagesDoNotOverlapAndCopiesCoverEveryLayer) {
-  const KvShape shape{.n_layers = 3, .n_kv_heads = 2, .head_dim = 8};
+template <class T>
+void check_pages(KvFormat format) {
+  const KvShape shape{.n_layers = 3, .n_kv_heads = 2, .head_dim = 8, .format = format};
   const auto store = KvStore::make(shape, 4);
   ASSERT_TRUE(store) << store.error().message;
-  EXPECT_EQ(shape.page_bytes(), 3u * 2u * 2u * 64u * 8u * 4u);
-  float next = 1;
-  for (int layer = 0; layer < 3; ++layer) {
-    for (uint32_t page = 0; page < 4; ++page) {
-      for (float* run : {store->keys(layer, PageId{page}), store->values(layer, PageId{page})}) {
-        for (int64_t i = 0; i < shape.page_floats(); ++i) run[i] = next;
-        next += 1;
+  EXPECT_EQ(shape.page_bytes(), 3u * 2u * 2u * 64u * 8u * sizeof(T));
+  const auto for_each_run = [&](auto body) {
+    T number = 1;
+    for (int layer = 0; layer < 3; ++layer) {
+      for (uint32_t page = 0; page < 4; ++page) {
+        body(store->keys<T>(layer, PageId{page}), number++);
+        body(store->values<T>(layer, PageId{page}), number++);
       }
     }
-  }
-  next = 1;
-  for (int layer = 0; layer < 3; ++layer) {
-    for (uint32_t page = 0; page < 4; ++page) {
-      for (const float* run :
-           {store->keys(layer, PageId{page}), store->values(layer, PageId{page})}) {
-        EXPECT_EQ(run[0], next);
-        EXPECT_EQ(run[shape.page_floats() - 1], next);
-        next += 1;
-      }
-    }
-  }
+  };
+  for_each_run([&](T* run, T number) { std::fill_n(run, shape.page_numbers(), number); });
+  for_each_run([&](const T* run, T number) {
+    EXPECT_EQ(run[0], number);
+    EXPECT_EQ(run[shape.page_numbers() - 1], number);
+  });
   store->copy_page(PageId{1}, PageId{3});
   for (int layer = 0; layer < 3; ++layer) {
-    EXPECT_EQ(store->keys(layer, PageId{3})[5], store->keys(layer, PageId{1})[5]);
-    EXPECT_EQ(store->values(layer, PageId{3})[5], store->values(layer, PageId{1})[5]);
+    EXPECT_EQ(store->keys<T>(layer, PageId{3})[5], store->keys<T>(layer, PageId{1})[5]);
+    EXPECT_EQ(store->values<T>(layer, PageId{3})[5], store->values<T>(layer, PageId{1})[5]);
   }
+}
+
+TEST(KvStore, PagesDoNotOverlapAndCopiesCoverEveryLayer) {
+  check_pages<float>(KvFormat::kF32);
+  check_pages<uint16_t>(KvFormat::kBF16);
 }
 
 TEST(KvStore, ImpossibleSizesAreErrors) {

@@ -46,7 +46,10 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                        .n_threads = pool->n_workers()};
   if (!pool->note().empty()) report.notes.push_back(pool->note() + "; --threads sets it");
   const KvShape shape = {
-      .n_layers = spec.n_layers(), .n_kv_heads = spec.n_kv_heads, .head_dim = spec.head_dim};
+      .n_layers = spec.n_layers(),
+      .n_kv_heads = spec.n_kv_heads,
+      .head_dim = spec.head_dim,
+      .format = options.precision == Precision::kExact ? KvFormat::kF32 : KvFormat::kBF16};
   report.kv_tokens = options.kv_tokens > 0 ? round_up_to_page(options.kv_tokens)
                                            : default_kv_tokens(spec, shape, report.notes);
   const int64_t n_pages = report.kv_tokens / kPageTokens;

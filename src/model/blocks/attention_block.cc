@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_fast.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rope/rope.h"
 
@@ -16,20 +17,22 @@ namespace {
 // Tokens of one sequence that share a pass over its keys and values.
 constexpr int64_t kTokensPerTask = 32;
 
-// Keys and values of one slice's pages, as the kernel takes them.
+// Keys and values of one slice's pages, as the kernel of their format takes them.
+template <class T>
 struct PagePointers {
-  std::vector<const float*> keys, values;
+  std::vector<const T*> keys, values;
 };
 
-std::vector<PagePointers> page_pointers(const StepTokens& step, const KvStore& kv, int layer) {
-  std::vector<PagePointers> all;
+template <class T>
+std::vector<PagePointers<T>> page_pointers(const StepTokens& step, const KvStore& kv, int layer) {
+  std::vector<PagePointers<T>> all;
   for (const SequenceSlice& slice : step.slices()) {
     const int64_t end = slice.position + static_cast<int64_t>(slice.tokens.size());
     const auto n_pages = static_cast<size_t>((end + kPageTokens - 1) / kPageTokens);
-    PagePointers& pages = all.emplace_back();
+    PagePointers<T>& pages = all.emplace_back();
     for (const PageId page : slice.pages.first(n_pages)) {
-      pages.keys.push_back(kv.keys(layer, page));
-      pages.values.push_back(kv.values(layer, page));
+      pages.keys.push_back(kv.keys<T>(layer, page));
+      pages.values.push_back(kv.values<T>(layer, page));
     }
   }
   return all;
@@ -96,7 +99,6 @@ void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& 
   const auto q = dense_rows(q_.data(), n_tokens, wq_.rows);
   const auto k = dense_rows(k_.data(), n_tokens, wk_.rows);
   const auto v = dense_rows(v_.data(), n_tokens, wv_.rows);
-  const size_t head_bytes = static_cast<size_t>(head_dim_) * sizeof(float);
   for_each_row(compute, n_tokens, [&](Range range) {
     add_bias(q_bias_, q, range);
     add_bias(k_bias_, k, range);
@@ -113,23 +115,38 @@ void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& 
 
       const int64_t position = step.position(t);
       const PageId page = step.slice_of(t).pages[static_cast<size_t>(position / kPageTokens)];
-      for (int64_t head = 0; head < n_kv_heads_; ++head) {
-        const int64_t offset = (head * kPageTokens + position % kPageTokens) * head_dim_;
-        std::memcpy(kv.keys(layer, page) + offset, k_heads.row(head), head_bytes);
-        std::memcpy(kv.values(layer, page) + offset, v.row(t) + head * head_dim_, head_bytes);
-      }
+      store(kv, layer, page, position % kPageTokens, k.row(t), v.row(t));
     }
   });
 }
 
+void AttentionBlock::store(const KvStore& kv, int layer, PageId page, int64_t slot, const float* k,
+                           const float* v) const {
+  if (kv.shape().format == KvFormat::kBF16) {
+    const auto n = static_cast<size_t>(n_kv_heads_ * head_dim_);
+    return write_kv_bf16(shape(), slot, {k, n}, {v, n}, kv.keys<uint16_t>(layer, page),
+                         kv.values<uint16_t>(layer, page));
+  }
+  const size_t head_bytes = static_cast<size_t>(head_dim_) * sizeof(float);
+  for (int64_t head = 0; head < n_kv_heads_; ++head) {
+    const int64_t offset = (head * kPageTokens + slot) * head_dim_;
+    std::memcpy(kv.keys<float>(layer, page) + offset, k + head * head_dim_, head_bytes);
+    std::memcpy(kv.values<float>(layer, page) + offset, v + head * head_dim_, head_bytes);
+  }
+}
+
+AttentionShape AttentionBlock::shape() const {
+  return {.n_heads = n_heads_,
+          .n_kv_heads = n_kv_heads_,
+          .head_dim = head_dim_,
+          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim_))),
+          .window = part_.window};
+}
+
 void AttentionBlock::attend(const Compute& compute, const StepTokens& step, const KvStore& kv,
                             int layer) {
-  const AttentionShape shape = {
-      .n_heads = n_heads_,
-      .n_kv_heads = n_kv_heads_,
-      .head_dim = head_dim_,
-      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim_))),
-      .window = part_.window};
+  const AttentionShape heads_shape = shape();
+  const bool exact = kv.shape().format == KvFormat::kF32;
   struct Task {
     size_t slice;
     Range tokens;  // within the slice
@@ -140,9 +157,11 @@ void AttentionBlock::attend(const Compute& compute, const StepTokens& step, cons
   for (size_t s = 0; s < step.slices().size(); ++s) {
     const SequenceSlice& slice = step.slices()[s];
     const auto n_tokens = static_cast<int64_t>(slice.tokens.size());
+    const int64_t most = std::min(n_tokens, kTokensPerTask);
     scratch_floats =
-        std::max(scratch_floats, attention_scratch_floats(shape, std::min(n_tokens, kTokensPerTask),
-                                                          slice.position + n_tokens));
+        std::max(scratch_floats,
+                 exact ? attention_scratch_floats(heads_shape, most, slice.position + n_tokens)
+                       : attention_fast_scratch_floats(heads_shape, most));
     // Longest first: later tokens see more keys, and a worker that ends with a short task waits
     // less.
     for (int64_t end = n_tokens; end > 0; end -= kTokensPerTask) {
@@ -155,22 +174,37 @@ void AttentionBlock::attend(const Compute& compute, const StepTokens& step, cons
   for (auto& scratch : scratch_) scratch.resize(std::max(scratch.size(), scratch_floats));
 
   heads_out_.resize(q_.size());
-  const auto pages = page_pointers(step, kv, layer);
-  const int group = n_heads_ / n_kv_heads_;
-  compute.pool->parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](Range range, int worker) {
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      const Task& task = tasks[static_cast<size_t>(i)];
-      const int64_t first_row = step.first_row(task.slice) + task.tokens.begin;
-      const auto rows = [&](float* base) {
-        return dense_rows(base + first_row * wq_.rows, task.tokens.size(), wq_.rows);
-      };
-      const Range heads = {int64_t{task.kv_head} * group, int64_t{task.kv_head + 1} * group};
-      attention_exact(compute.isa, shape, heads, rows(q_.data()),
-                      step.slices()[task.slice].position + task.tokens.begin,
-                      {pages[task.slice].keys, pages[task.slice].values}, /*sinks=*/{},
-                      scratch_[static_cast<size_t>(worker)], rows(heads_out_.data()));
-    }
-  });
+  const auto run = [&](const auto& pages, auto attention) {
+    const int group = n_heads_ / n_kv_heads_;
+    compute.pool->parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](Range range, int worker) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const Task& task = tasks[static_cast<size_t>(i)];
+        const int64_t first_row = step.first_row(task.slice) + task.tokens.begin;
+        const auto rows = [&](float* base) {
+          return dense_rows(base + first_row * wq_.rows, task.tokens.size(), wq_.rows);
+        };
+        attention(Range{int64_t{task.kv_head} * group, int64_t{task.kv_head + 1} * group},
+                  rows(q_.data()), step.slices()[task.slice].position + task.tokens.begin,
+                  pages[task.slice], scratch_[static_cast<size_t>(worker)],
+                  rows(heads_out_.data()));
+      }
+    });
+  };
+  if (exact) {
+    run(page_pointers<float>(step, kv, layer),
+        [&](Range heads, Rows<const float> q, int64_t position, const PagePointers<float>& pages,
+            std::span<float> scratch, Rows<float> y) {
+          attention_exact(compute.isa, heads_shape, heads, q, position, {pages.keys, pages.values},
+                          /*sinks=*/{}, scratch, y);
+        });
+  } else {
+    run(page_pointers<uint16_t>(step, kv, layer),
+        [&](Range heads, Rows<const float> q, int64_t position, const PagePointers<uint16_t>& pages,
+            std::span<float> scratch, Rows<float> y) {
+          attention_fast(compute.isa, heads_shape, heads, q, position, {pages.keys, pages.values},
+                         /*sinks=*/{}, scratch, y);
+        });
+  }
 }
 
 }  // namespace penstock

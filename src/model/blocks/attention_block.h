@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "kernels/attention/attention.h"
 #include "memory/kv_store.h"
 #include "memory/weights.h"
 #include "model/compute.h"
@@ -29,6 +30,10 @@ class AttentionBlock {
   void project(const Compute& compute, const StepTokens& step, Rows<const float> h);
   void rotate_and_store(const Compute& compute, const StepTokens& step, const KvStore& kv,
                         int layer);
+  // One token's keys and values, [n_kv_heads, head_dim] each, into their place of a page.
+  void store(const KvStore& kv, int layer, PageId page, int64_t slot, const float* k,
+             const float* v) const;
+  AttentionShape shape() const;
   void attend(const Compute& compute, const StepTokens& step, const KvStore& kv, int layer);
 
   AttentionPart part_;
