@@ -32,21 +32,30 @@ void multiply_int8(MultiplyInt8Row kernel, const MatrixView& w, Range rows, cons
   }
 }
 
-// One panel of weight rows after the other is rounded to bf16 and multiplied by all tokens.
+// Several panels of 32 weight rows are rounded to bf16 and stay in the second cache level while all
+// tokens pass by, which may come from beyond it.
+constexpr int64_t kPanelBytes = int64_t{768} * 1024;
+constexpr int64_t kMostPanels = 8;
+
 class AmxPanels {
  public:
   AmxPanels(const MatrixView& w, const Bf16Tiles& x, Rows<float> y)
       : w_(w), filler_(exact_kernels_avx512(), w), x_(x), y_(y) {}
 
   void multiply(Range rows) const {
-    auto& panel = memory().panel;
-    panel.resize(
-        std::max(panel.size(), static_cast<size_t>(x_.n_col_tiles() * kAmxRows * kTileCols)));
+    const int64_t n_panels = std::clamp(kPanelBytes / (panel_numbers() * int64_t{sizeof(uint16_t)}),
+                                        int64_t{1}, kMostPanels);
+    auto& panels = memory().panels;
+    panels.resize(std::max(panels.size(), static_cast<size_t>(n_panels * panel_numbers())));
     begin_amx();
-    for (int64_t row = rows.begin; row < rows.end; row += kAmxRows) {
-      const Range of_panel = {row, std::min(row + kAmxRows, rows.end)};
-      fill(of_panel);
-      multiply_panel(of_panel);
+    for (int64_t row = rows.begin; row < rows.end; row += n_panels * kAmxRows) {
+      const Range group = {row, std::min(row + n_panels * kAmxRows, rows.end)};
+      for_each_panel(group, [&](Range of_panel, uint16_t* panel) { fill(of_panel, panel); });
+      for (int64_t t = 0; t < x_.n_rows(); t += 2 * kTileTokens) {
+        for_each_panel(group, [&](Range of_panel, const uint16_t* panel) {
+          multiply_tokens(of_panel, panel, t);
+        });
+      }
     }
     end_amx();
   }
@@ -55,41 +64,48 @@ class AmxPanels {
   // A thread's own.
   struct Memory {
     AlignedVector<float> tile = AlignedVector<float>(kWidenedCols * kTileRows);
-    AlignedVector<uint16_t> panel;
+    AlignedVector<uint16_t> panels;
   };
   static Memory& memory() {
     thread_local Memory memory;
     return memory;
   }
 
+  int64_t panel_numbers() const { return x_.n_col_tiles() * kAmxRows * kTileCols; }
+
+  template <class F>
+  void for_each_panel(Range rows, F f) const {
+    uint16_t* panel = memory().panels.data();
+    for (int64_t row = rows.begin; row < rows.end; row += kAmxRows, panel += panel_numbers()) {
+      f(Range{row, std::min(row + kAmxRows, rows.end)}, panel);
+    }
+  }
+
   // Rows beyond the last repeat it.
-  void fill(Range rows) const {
+  void fill(Range rows, uint16_t* panel) const {
     constexpr int64_t kColTileNumbers = kAmxRows * kTileCols;
-    Memory& to = memory();
+    float* const tile = memory().tile.data();
     for (int64_t r = 0; r < kAmxRows; r += kTileRows) {
       const int64_t row = std::min(rows.begin + r, rows.end - 1);
       const auto n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
       for (int64_t k = 0; k < w_.cols; k += kWidenedCols) {
         const Range cols = {k, std::min(k + kWidenedCols, w_.cols)};
-        filler_.fill(row, n_rows, cols, to.tile.data());
-        round_tile_amx(to.tile.data(), cols.size(),
-                       to.panel.data() + k / kTileCols * kColTileNumbers + r * kTileCols,
+        filler_.fill(row, n_rows, cols, tile);
+        round_tile_amx(tile, cols.size(), panel + k / kTileCols * kColTileNumbers + r * kTileCols,
                        kColTileNumbers);
       }
     }
   }
 
-  void multiply_panel(Range rows) const {
-    for (int64_t t = 0; t < x_.n_rows(); t += 2 * kTileTokens) {
-      multiply_amx({.panel = memory().panel.data(),
-                    .x = x_.token_tile(t / kTileTokens),
-                    .n_col_tiles = x_.n_col_tiles(),
-                    .y = y_.row(t) + rows.begin,
-                    .y_stride = y_.stride,
-                    .n_rows = rows.size(),
-                    .n_tokens = std::min(2 * kTileTokens, x_.n_rows() - t),
-                    .scale = w_.scale});
-    }
+  void multiply_tokens(Range rows, const uint16_t* panel, int64_t first_token) const {
+    multiply_amx({.panel = panel,
+                  .x = x_.token_tile(first_token / kTileTokens),
+                  .n_col_tiles = x_.n_col_tiles(),
+                  .y = y_.row(first_token) + rows.begin,
+                  .y_stride = y_.stride,
+                  .n_rows = rows.size(),
+                  .n_tokens = std::min(2 * kTileTokens, x_.n_rows() - first_token),
+                  .scale = w_.scale});
   }
 
   const MatrixView& w_;
