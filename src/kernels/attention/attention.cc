@@ -22,7 +22,7 @@ int64_t score_columns(const AttentionShape& shape, int64_t n_positions) {
 
 int64_t padded_dim(const AttentionShape& shape) { return round_up(shape.head_dim, 16); }
 
-int64_t parts_floats(const AttentionShape& shape) { return kTileRows * padded_dim(shape); }
+int64_t parts_floats(const AttentionShape& shape) { return kRowsAtOnce * padded_dim(shape); }
 
 // Scratch of one token with `n_heads` heads: queries, scores, totals, denominators.
 int64_t floats_per_token(const AttentionShape& shape, int64_t n_heads, int64_t n_positions) {
@@ -35,8 +35,8 @@ void place_scratch(AttentionTask& block, int64_t columns, float* scratch) {
   block.queries = dense_rows(scratch, n_rows, dim);
   block.scores = dense_rows(block.queries.row(n_rows), n_rows, columns);
   block.totals = dense_rows(block.scores.row(n_rows), n_rows, dim);
-  block.parts = dense_rows(block.totals.row(n_rows), kTileRows, dim);
-  block.denominators = block.parts.row(kTileRows);
+  block.parts = dense_rows(block.totals.row(n_rows), kRowsAtOnce, dim);
+  block.denominators = block.parts.row(kRowsAtOnce);
 }
 
 // The queries are read once for every 16 keys. In q they lie a power of two apart, where they push

@@ -1,6 +1,6 @@
 // A block of attention_fast over 16 lanes, for the isa files: include kernels/lanes_<isa>.h first,
 // and define
-//   kScoreWidth, kTotalWidth  kTileRows times so many Lanes of sums fit the isa's registers
+//   kScoreWidth, kTotalWidth  kRowsAtOnce times so many Lanes of sums fit the isa's registers
 //   first_of_pairs, second_of_pairs (16 pairs of bf16, widened), exp2_lanes
 //   round_to_bf16 (ties to even), round_weights (ties up)
 //   spread_keys(keys, head_dim, spread): keys [kPageTokens, head_dim] bf16 turned into
@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-inline constexpr int64_t kTileRows = 4;  // rows whose sums are kept in registers together
+inline constexpr int64_t kRowsAtOnce = 4;  // rows whose sums are kept in registers together
 
 // Rows of a block that meet a page together, and the keys of it that some of them see.
 struct RowsOnPage {
@@ -25,7 +25,7 @@ struct RowsOnPage {
 };
 
 // w_j of each row, rounded to bf16; before that, s_j.
-using PageWeights = float[kTileRows][kPageTokens];
+using PageWeights = float[kRowsAtOnce][kPageTokens];
 
 // a, rounded to bf16 and widened again: multiplying needs no more unpacking.
 inline void gather_queries(const FastAttentionTask& task) {
@@ -199,8 +199,8 @@ inline void attend_block(const FastAttentionTask& task) {
     spread_keys(page_keys(task, p), task.shape.head_dim, task.keys);
     RowsOnPage rows = {task, p};
     rows.values = seen_values(task, p);
-    for (; rows.first_row < task.n_rows(); rows.first_row += kTileRows) {
-      const int64_t n_rows = smaller_of(kTileRows, task.n_rows() - rows.first_row);
+    for (; rows.first_row < task.n_rows(); rows.first_row += kRowsAtOnce) {
+      const int64_t n_rows = smaller_of(kRowsAtOnce, task.n_rows() - rows.first_row);
       rows.seen = seen_in_page(task, {rows.first_row, rows.first_row + n_rows}, p);
       if (rows.seen.size() > 0) attend_page(rows, n_rows);
     }

@@ -1,6 +1,6 @@
 // Attention of one block over 16 lanes, for the isa files: include kernels/lanes_<isa>.h first, and
 // define
-// kTileWidth: kTileRows * 16 kTileWidth totals fit the isa's registers.
+// kTileWidth: kRowsAtOnce * 16 kTileWidth totals fit the isa's registers.
 #pragma once
 
 #include "kernels/attention/attention_task.h"
@@ -105,9 +105,9 @@ inline float exp_scores(float* scores, Range seen, const float* sink) {
 
 // Some rows of one page, at the first of the elements in hand.
 struct ValueTile {
-  const float* values = nullptr;         // [kPageTokens, head_dim]
-  const float* weights[kTileRows] = {};  // e_j of each row, from the page's first key
-  float* parts[kTileRows] = {};
+  const float* values = nullptr;           // [kPageTokens, head_dim]
+  const float* weights[kRowsAtOnce] = {};  // e_j of each row, from the page's first key
+  float* parts[kRowsAtOnce] = {};
 };
 
 // part[r][d] = fma(e_j, v_j[d], part[r][d]) over `keys`, for kRows rows and 16 kWidth elements; of
@@ -188,9 +188,9 @@ inline void add_page(const AttentionTask& block, int64_t p) {
   const int64_t head_dim = block.shape.head_dim;
   const int64_t first_column = (p - block.first_page) * kPageTokens;
   ValueTile tile = {block.page(block.kv.values, p)};
-  Range seen[kTileRows];
-  for (int64_t row = 0; row < block.n_rows(); row += kTileRows) {
-    const int64_t n_rows = smaller_of(kTileRows, block.n_rows() - row);
+  Range seen[kRowsAtOnce];
+  for (int64_t row = 0; row < block.n_rows(); row += kRowsAtOnce) {
+    const int64_t n_rows = smaller_of(kRowsAtOnce, block.n_rows() - row);
     for (int64_t r = 0; r < n_rows; ++r) {
       const Range all_seen = block.visible(block.tokens.begin + (row + r) / block.heads.size());
       seen[r] = {all_seen.begin - p * kPageTokens, all_seen.end - p * kPageTokens};

@@ -7,7 +7,7 @@
 namespace penstock {
 
 inline constexpr int64_t kBlockTokens = 16;
-inline constexpr int64_t kTileRows = 4;  // rows whose totals are kept in registers together
+inline constexpr int64_t kRowsAtOnce = 4;  // rows whose totals are kept in registers together
 
 // Row r of the scratch is token r / heads.size() of `tokens`, head r % heads.size() of `heads`.
 struct AttentionTask {
@@ -23,7 +23,7 @@ struct AttentionTask {
   Rows<float> queries = {};       // [rows, head_dim rounded up to 16]
   Rows<float> scores = {};        // [rows, at least the columns of the pages seen]
   Rows<float> totals = {};        // as queries
-  Rows<float> parts = {};         // [kTileRows, as totals]: one page's part of the totals
+  Rows<float> parts = {};         // [kRowsAtOnce, as totals]: one page's part of the totals
   float* denominators = nullptr;  // [rows]
 
   int64_t n_rows() const { return tokens.size() * heads.size(); }
