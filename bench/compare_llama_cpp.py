@@ -2,7 +2,7 @@
 """Measures Penstock beside llama.cpp: same machine, same GGUF, same threads, taking turns, in one run.
 
     bench/compare_llama_cpp.py --penstock build/release/src/penstock --peer DIR/bin/llama-bench \
-        --model SmolLM2-135M-Instruct.Q4_1.gguf [--rounds 5] [--threads 2] [--out bench/results/NAME.json]
+        --model SmolLM2-135M-Instruct.Q4_1.gguf [--rounds 5] [--threads 2] [--cpu-precision fast] [--prefill 2048] [--out bench/results/NAME.json]
 
 Each round runs ours, then the peer's; a warm-up of each goes before and is not counted. The peer gets its best
 settings (flash attention, weights read rather than mapped). The ratio is that of the medians. Other work on
@@ -18,7 +18,7 @@ import sys
 
 from measuring import ForeignShare, circumstances, spread, write_report
 
-PREFILL, DECODE = 512, 128
+DECODE = 128
 
 
 def main():
@@ -49,6 +49,8 @@ def parse_arguments():
     parser.add_argument("--model", type=pathlib.Path, required=True)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu-precision", default="exact", help="of Penstock: exact or fast [exact]")
+    parser.add_argument("--prefill", type=int, default=512, help="tokens of the prompt [512]")
     parser.add_argument("--out", type=pathlib.Path)
     return parser.parse_args()
 
@@ -56,7 +58,8 @@ def parse_arguments():
 def run_penstock(options):
     """Tokens per second by kind, from `penstock bench --json`."""
     command = [options.penstock, "bench", options.model, "--threads", str(options.threads), "--json",
-               "--prefill", str(PREFILL), "--decode", str(DECODE), "--repetitions", "3"]
+               "--prefill", str(options.prefill), "--decode", str(DECODE), "--repetitions", "3",
+               "--cpu-precision", options.cpu_precision]
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {row["kind"]: row["tok_s"]["median"] for row in report["rows"]}
 
@@ -64,7 +67,7 @@ def run_penstock(options):
 def run_peer(options):
     """Tokens per second by kind, from `llama-bench -o jsonl`."""
     command = [options.peer, "-m", options.model, "-t", str(options.threads), "-fa", "on", "-lm", "none",
-               "-p", str(PREFILL), "-n", str(DECODE), "-r", "3", "-o", "jsonl"]
+               "-p", str(options.prefill), "-n", str(DECODE), "-r", "3", "-o", "jsonl"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rates = {}
     for line in output.splitlines():
@@ -75,13 +78,14 @@ def run_peer(options):
 
 def make_report(options, samples, foreign):
     rows = []
-    for kind, tokens in (("prefill", PREFILL), ("decode", DECODE)):
+    for kind, tokens in (("prefill", options.prefill), ("decode", DECODE)):
         ours, peers = samples["penstock"][kind], samples["llama.cpp"][kind]
         rows.append({"kind": kind, "tokens": tokens, "batch": 1, "penstock_tok_s": spread(ours),
                      "llama_cpp_tok_s": spread(peers),
                      "ratio_of_medians": round(statistics.median(ours) / statistics.median(peers), 3)})
     return circumstances(options) | {
         "peer": "llama.cpp of llama-cpp-python 0.3.36: llama-bench -fa on -lm none",
+        "cpu_precision": options.cpu_precision,
         "rounds": options.rounds,
         "share_of_processors_others_took": spread(foreign),
         "rows": rows,
