@@ -358,10 +358,18 @@ template <class F, int T>
   }
 }
 
+// One core's own prefetchers follow a single stream of weights too closely to fill its bandwidth.
+constexpr size_t kPrefetchBytes = 4096;
+[[gnu::always_inline]] inline void prefetch_row(const StoredRows& w, int64_t row) {
+  const uint8_t* const ahead = w.data + static_cast<size_t>(row) * w.row_bytes + kPrefetchBytes;
+  for (size_t i = 0; i < w.row_bytes; i += 64) _mm_prefetch(ahead + i, _MM_HINT_T0);
+}
+
 // Eight tokens at a time, then four, two, one: what a token gets does not depend on the others.
 template <class F>
 void multiply_row(const StoredRows& w, int64_t row, const Int8Row* x, int64_t n_tokens, float scale,
                   float* y, int64_t y_stride) {
+  prefetch_row(w, row);
   const F weights(w, row);
   int64_t t = 0;
   for (; t + 8 <= n_tokens; t += 8) {
