@@ -282,15 +282,18 @@ asio::awaitable<std::string> Answer::receive(Clock::time_point limit) {
   const auto own_limit =
       timeout.count() > 0 ? progress_->begun + timeout : Clock::time_point::max();
   for (;;) {
+    // Each mailbox that had been empty has sent a wakeup. Waiting for it, though events may lie
+    // ready by now, leaves the thread to the other clients.
+    const bool woken = co_await wakeup_->wait_until(std::min(limit, own_limit));
     std::string written;
     for (size_t i = 0; i < choices_.size(); ++i) written += take_events(i);
-    if (std::exchange(changed_, false) || cut_off_ || !has_reader()) co_return written;
-    if (co_await wakeup_->wait_until(std::min(limit, own_limit))) continue;
-    if (Clock::now() < own_limit) co_return written;
-    cut_off({.kind = ErrorKind::kCancelled,
-             .message = fmt::format("the answer took longer than {} s",
-                                    seconds_between({}, Clock::time_point(timeout))),
-             .hint = "--request-timeout"});
+    if (Clock::now() >= own_limit) {
+      cut_off({.kind = ErrorKind::kCancelled,
+               .message = fmt::format("the answer took longer than {} s",
+                                      seconds_between({}, Clock::time_point(timeout))),
+               .hint = "--request-timeout"});
+    }
+    if (std::exchange(changed_, false) || cut_off_ || !has_reader() || !woken) co_return written;
   }
 }
 

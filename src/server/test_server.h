@@ -30,7 +30,7 @@ inline std::string chat_body(std::string_view fields = {}, std::string_view cont
 // its last byte, while the client goes on already.
 template <class Condition>
 bool eventually(Condition holds) {
-  for (int i = 0; i < 10'000; ++i) {
+  for (int i = 0; i < 60'000; ++i) {
     if (holds()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -133,7 +134,7 @@ class FakeServer {
   std::vector<std::string> requests_;
   int listener_ = -1;
   uint16_t port_ = 0;
-  int n_connections_ = 0;
+  std::atomic<int> n_connections_ = 0;
   std::thread thread_;
 };
 
