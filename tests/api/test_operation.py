@@ -134,7 +134,8 @@ def test_stop_drains_like_a_signal(own_server):
 
 
 def test_draining_has_an_end(own_server):
-    server = own_server("--drain-seconds", "1").wait_until_ready()
+    # Long enough that a busy machine refuses a request before it is over.
+    server = own_server("--drain-seconds", "6").wait_until_ready()
     with raw.Connection(server.port) as running:
         running.request("POST", "/v1/chat/completions", raw.chat_body(**ENDLESS))
         assert running.header()[0] == 200
