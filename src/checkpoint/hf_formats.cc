@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/integers.h"
 #include "tensor/scalar_types.h"
 
 namespace penstock {
@@ -23,8 +24,6 @@ uint64_t elements_of(const PlacedTensor& placed) {
   for (const uint64_t dim : placed.tensor.shape) n *= dim;
   return n;
 }
-
-uint64_t ceil_div(uint64_t n, uint64_t d) { return (n + d - 1) / d; }
 
 std::optional<Format> plain_format(std::string_view dtype) {
   if (dtype == "F32") return Format::kF32;

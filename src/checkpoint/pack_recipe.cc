@@ -7,16 +7,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integers.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::string_view kDenseFile = "dense.bin";
 constexpr std::string_view kExpertsFile = "experts.bin";
-
-uint64_t round_up(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 // Takes "layers.12." off the front of `name` for a prefix "layers."; nullopt if it is not there.
 std::optional<int> take_number(std::string_view& name, std::string_view prefix) {

@@ -30,9 +30,7 @@ std::vector<PageRef> take(PagePool& pool, int64_t n) {
   return pages;
 }
 
-int64_t pages_of(const Tokens& tokens) {
-  return (static_cast<int64_t>(tokens.size()) + kPageTokens - 1) / kPageTokens;
-}
+int64_t pages_of(const Tokens& tokens) { return pages_for(static_cast<int64_t>(tokens.size())); }
 
 // Puts a sequence into the tree and lets go of it.
 void insert(PagePool& pool, PrefixTree& tree, std::string_view scope, const Tokens& tokens) {

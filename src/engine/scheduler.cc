@@ -44,8 +44,6 @@ int64_t common_pages(const PrefixKeys& a, const PrefixKeys& b) {
 
 }  // namespace
 
-int64_t pages_for(int64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
-
 void Scheduler::add(Sequence* sequence) {
   PENSTOCK_CHECK(pages_for(sequence->max_positions) <= pool_.n_all(), "can never fit");
   PENSTOCK_CHECK(sequence->size() > 0 && sequence->size() <= sequence->max_positions,

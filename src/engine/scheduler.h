@@ -19,8 +19,6 @@ struct SchedulerOptions {
   int64_t max_running = 64;  // sequences in one step
 };
 
-int64_t pages_for(int64_t n_tokens);
-
 // A part of a step: tokens [begin, end) of `sequence`, whose pages cover them.
 struct PlannedSlice {
   Sequence* sequence = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/integers.h"
 #include "base/units.h"
 #include "cpu/pool.h"
 #include "kernels/attention/attention.h"
@@ -11,17 +12,13 @@
 namespace penstock {
 namespace {
 
-int64_t round_up_to_page(int64_t tokens) {
-  return (tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
-}
-
 // KV tokens when the user names none: one full context, unless that takes more than a quarter of
 // the RAM that is free once the weights are in.
 int64_t default_kv_tokens(const ModelSpec& spec, const KvShape& shape,
                           std::vector<std::string>& notes) {
   const uint64_t budget = available_memory_bytes() / 4;
   const auto fitting = static_cast<int64_t>(budget / shape.page_bytes()) * kPageTokens;
-  const int64_t wanted = round_up_to_page(spec.context_length);
+  const int64_t wanted = round_up(spec.context_length, kPageTokens);
   if (wanted <= fitting) return wanted;
   const int64_t granted = std::max(fitting, kPageTokens);
   notes.push_back(
@@ -50,7 +47,7 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
       .n_kv_heads = spec.n_kv_heads,
       .head_dim = spec.head_dim,
       .format = options.precision == Precision::kExact ? KvFormat::kF32 : KvFormat::kBF16};
-  report.kv_tokens = options.kv_tokens > 0 ? round_up_to_page(options.kv_tokens)
+  report.kv_tokens = options.kv_tokens > 0 ? round_up(options.kv_tokens, kPageTokens)
                                            : default_kv_tokens(spec, shape, report.notes);
   const int64_t n_pages = report.kv_tokens / kPageTokens;
   report.kv_bytes = static_cast<uint64_t>(n_pages) * shape.page_bytes();

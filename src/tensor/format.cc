@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/integers.h"
 
 namespace penstock {
 namespace {
@@ -22,7 +23,8 @@ bool is_transposed_int4(Format format) {
   return format == Format::kGptq4 || format == Format::kAwq4;
 }
 
-size_t ceil_div(int64_t n, uint32_t d) { return (static_cast<size_t>(n) + d - 1) / d; }
+// Parts of `part` numbers that n make.
+size_t n_parts(int64_t n, uint32_t part) { return ceil_div(static_cast<size_t>(n), part); }
 
 size_t element_bytes(ScaleFormat format) {
   switch (format) {
@@ -43,7 +45,7 @@ bool needs_group_cols(Format format) {
 
 size_t zeros_bytes(const MatrixView& m) {
   if (!is_transposed_int4(m.format)) return 0;
-  return ceil_div(m.cols, m.group_cols) * static_cast<size_t>(m.rows) / kInt4PerWord * 4;
+  return n_parts(m.cols, m.group_cols) * static_cast<size_t>(m.rows) / kInt4PerWord * 4;
 }
 
 }  // namespace
@@ -79,13 +81,13 @@ size_t scales_bytes(const MatrixView& m) {
     case Format::kNvfp4:
       return rows * (cols / info(m.format).group);
     case Format::kFp8Block:
-      return ceil_div(m.rows, m.block_rows) * ceil_div(m.cols, m.group_cols) *
+      return n_parts(m.rows, m.block_rows) * n_parts(m.cols, m.group_cols) *
              element_bytes(m.scale_format);
     case Format::kFp8Channel:
       return rows * element_bytes(m.scale_format);
     case Format::kGptq4:
     case Format::kAwq4:
-      return ceil_div(m.cols, m.group_cols) * rows * element_bytes(ScaleFormat::kF16);
+      return n_parts(m.cols, m.group_cols) * rows * element_bytes(ScaleFormat::kF16);
     default:
       return 0;
   }

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/integers.h"
+#include "kernels/attention/attention_check.h"
 #include "kernels/attention/attention_task.h"
 
 namespace penstock {
 namespace {
 
 constexpr int64_t kScratchFloats = (2 << 20) / sizeof(float);  // about the size of an L2 cache
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Columns of scores that any block of a call needs whose last token is at n_positions - 1.
 int64_t score_columns(const AttentionShape& shape, int64_t n_positions) {
@@ -52,25 +51,12 @@ void gather_queries(Rows<const float> q, AttentionTask& block) {
   }
 }
 
-void check_call(const AttentionShape& shape, Range heads, Rows<const float> q,
-                int64_t first_position, const PagedKv& kv, Rows<float> y) {
-  PENSTOCK_CHECK(shape.n_kv_heads > 0 && shape.n_heads % shape.n_kv_heads == 0,
-                 "kv heads serve equally many heads");
-  PENSTOCK_CHECK(heads.begin >= 0 && heads.end <= shape.n_heads, "heads there are");
-  PENSTOCK_CHECK(
-      q.cols == int64_t{shape.n_heads} * shape.head_dim && y.cols == q.cols && y.n_rows == q.n_rows,
-      "q and y [n_tokens, n_heads * head_dim]");
-  PENSTOCK_CHECK(std::ssize(kv.keys) * kPageTokens >= first_position + q.n_rows &&
-                     kv.values.size() == kv.keys.size(),
-                 "pages for every token");
-}
-
 }  // namespace
 
 void attention_exact(Isa isa, const AttentionShape& shape, Range heads, Rows<const float> q,
                      int64_t first_position, const PagedKv& kv, std::span<const float> sinks,
                      std::span<float> scratch, Rows<float> y) {
-  check_call(shape, heads, q, first_position, kv, y);
+  check_attention_call(shape, heads, q, first_position, kv, y);
   if (isa == Isa::kScalar) {
     return attention_exact_ref(shape, heads, q, first_position, kv, sinks, y);
   }

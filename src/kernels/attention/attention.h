@@ -6,12 +6,16 @@
 #include <cstdint>
 #include <span>
 
+#include "base/integers.h"
 #include "cpu/isa.h"
 #include "tensor/rows.h"
 
 namespace penstock {
 
 inline constexpr int64_t kPageTokens = 64;  // tokens in a KV page
+
+// KV pages that hold n_tokens.
+constexpr int64_t pages_for(int64_t n_tokens) { return ceil_div(n_tokens, kPageTokens); }
 
 // One layer's keys and values of one sequence, as pages. Page p holds positions [p * kPageTokens,
 // (p + 1) * kPageTokens): keys[p] and values[p] point to [n_kv_heads, kPageTokens, head_dim] f32.

@@ -4,22 +4,14 @@
 #include <benchmark/benchmark.h>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/attention/attention.h"
+#include "kernels/random_floats.h"
 
 namespace penstock {
 namespace {
-
-std::vector<float> random_floats(int64_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> numbers(static_cast<size_t>(n));
-  for (float& number : numbers) number = normal(random);
-  return numbers;
-}
 
 struct Layer {
   Layer(int64_t first_position_, int64_t n_tokens_)
@@ -29,7 +21,7 @@ struct Layer {
         y(q.size()),
         scratch(attention_scratch_floats(shape, n_tokens, n_positions())) {
     const int64_t page = shape.n_kv_heads * kPageTokens * shape.head_dim;
-    const int64_t n_pages = (n_positions() + kPageTokens - 1) / kPageTokens;
+    const int64_t n_pages = pages_for(n_positions());
     store = random_floats(2 * n_pages * page, 2);
     for (int64_t p = 0; p < n_pages; ++p) {
       keys.push_back(store.data() + 2 * p * page);

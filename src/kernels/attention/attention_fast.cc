@@ -4,7 +4,8 @@
 #include <bit>
 #include <memory>
 
-#include "base/check.h"
+#include "base/integers.h"
+#include "kernels/attention/attention_check.h"
 #include "kernels/attention/attention_fast_task.h"
 #include "tensor/scalar_types.h"
 
@@ -15,8 +16,6 @@ namespace {
 // AMX, the fastest, asks for new pages at about 5 GB/s.
 constexpr int64_t kBlockRows = 128;
 constexpr int64_t kAlignedFloats = 16;  // 64 bytes
-
-int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 int64_t block_tokens(const AttentionShape& shape, int64_t n_tokens) {
   const int64_t group = shape.n_heads / shape.n_kv_heads;
@@ -49,22 +48,6 @@ Range pages_of(const FastAttentionTask& task) {
   const int64_t begin =
       task.shape.window > 0 ? std::max<int64_t>(0, first - task.shape.window + 1) : 0;
   return {begin / kPageTokens, last / kPageTokens + 1};
-}
-
-void check_call(const AttentionShape& shape, Range heads, Rows<const float> q,
-                int64_t first_position, const PagedKvBf16& kv, Rows<float> y) {
-  PENSTOCK_CHECK(shape.n_kv_heads > 0 && shape.n_heads % shape.n_kv_heads == 0,
-                 "kv heads serve equally many heads");
-  const int64_t group = shape.n_heads / shape.n_kv_heads;
-  PENSTOCK_CHECK(heads.begin >= 0 && heads.end <= shape.n_heads && heads.begin % group == 0 &&
-                     heads.end % group == 0,
-                 "whole groups of the heads there are");
-  PENSTOCK_CHECK(
-      q.cols == int64_t{shape.n_heads} * shape.head_dim && y.cols == q.cols && y.n_rows == q.n_rows,
-      "q and y [n_tokens, n_heads * head_dim]");
-  PENSTOCK_CHECK(std::ssize(kv.keys) * kPageTokens >= first_position + q.n_rows &&
-                     kv.values.size() == kv.keys.size(),
-                 "pages for every token");
 }
 
 using AttendBlock = void (*)(const FastAttentionTask&);
@@ -123,13 +106,14 @@ const uint16_t* seen_values(const FastAttentionTask& task, int64_t p) {
 void attention_fast(Isa isa, const AttentionShape& shape, Range heads, Rows<const float> q,
                     int64_t first_position, const PagedKvBf16& kv, std::span<const float> sinks,
                     std::span<float> scratch, Rows<float> y) {
-  check_call(shape, heads, q, first_position, kv, y);
+  check_attention_call(shape, heads, q, first_position, kv, y);
+  const int64_t group = shape.n_heads / shape.n_kv_heads;
+  PENSTOCK_CHECK(heads.begin % group == 0 && heads.end % group == 0, "whole groups of heads");
   if (isa == Isa::kScalar) {
     return attention_fast_ref(shape, heads, q, first_position, kv, sinks, y);
   }
   PENSTOCK_CHECK(scratch.size() >= attention_fast_scratch_floats(shape, q.n_rows),
                  "scratch as attention_fast_scratch_floats says");
-  const int64_t group = shape.n_heads / shape.n_kv_heads;
   const int64_t n_tokens = block_tokens(shape, q.n_rows);
   const AttendBlock attend_block = attend_block_of(isa, shape.head_dim);
   FastAttentionTask task = {shape, kv, sinks, q, y, first_position};

@@ -5,32 +5,13 @@
 
 #include "kernels/attention/attention_fast_lanes_avx512.h"
 #include "kernels/attention/attention_fast_task.h"
+#include "kernels/tile_session.h"
 
 namespace penstock {
 namespace {
 
 constexpr int64_t kTile = 16;       // rows of a tile; each holds 16 floats or 32 bf16
 constexpr int64_t kTileDepth = 32;  // products that one tile multiplication adds to each sum
-
-// While one lives, the thread's eight tiles are 16 rows of 64 bytes each.
-class TileSession {
- public:
-  TileSession() {
-    alignas(64) struct {
-      uint8_t palette = 1;
-      uint8_t start_row = 0;
-      uint8_t reserved[14] = {};
-      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-      uint8_t n_rows[16] = {kTile, kTile, kTile, kTile, kTile, kTile, kTile, kTile};
-    } const config;
-    // g++ 12 takes the instruction to read 8 bytes of the 64, and drops the stores of the rest.
-    asm volatile("" : : "m"(config));
-    _tile_loadconfig(&config);
-  }
-  TileSession(const TileSession&) = delete;
-  TileSession& operator=(const TileSession&) = delete;
-  ~TileSession() { _tile_release(); }
-};
 
 // Between stores and the tile loads that read them: g++ 12 does not know that the latter read
 // memory.

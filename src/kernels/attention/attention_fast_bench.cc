@@ -7,25 +7,17 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/attention/attention_fast.h"
+#include "kernels/random_floats.h"
 #include "os/memory.h"
 
 namespace penstock {
 namespace {
 
 constexpr size_t kColdBytes = size_t{1} << 30;
-
-std::vector<float> random_floats(int64_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> numbers(static_cast<size_t>(n));
-  for (float& number : numbers) number = normal(random);
-  return numbers;
-}
 
 AnonymousMemory reserve(size_t bytes) {
   auto memory = AnonymousMemory::reserve(bytes, OsPages::kHuge);
@@ -38,7 +30,7 @@ class Layers {
  public:
   Layers(const AttentionShape& shape, int64_t n_positions, size_t n_layers)
       : page_(static_cast<size_t>(shape.n_kv_heads * kPageTokens * shape.head_dim)),
-        n_pages_(static_cast<size_t>((n_positions + kPageTokens - 1) / kPageTokens)),
+        n_pages_(static_cast<size_t>(pages_for(n_positions))),
         n_layers_(n_layers),
         memory_(reserve(n_layers * n_pages_ * page_ * 2 * sizeof(uint16_t))),
         store_(reinterpret_cast<uint16_t*>(memory_.bytes().data())) {

@@ -89,7 +89,7 @@ class Sequence {
 
   void place_pages(uint32_t seed) {
     const auto page = static_cast<size_t>(c_.shape.n_kv_heads * kPageTokens * c_.shape.head_dim);
-    const auto n_pages = static_cast<size_t>((n_positions() + kPageTokens - 1) / kPageTokens);
+    const auto n_pages = static_cast<size_t>(pages_for(n_positions()));
     store_.assign(2 * n_pages * page, kBf16Nan);
     std::vector<size_t> places(2 * n_pages);
     for (size_t i = 0; i < places.size(); ++i) places[i] = i;

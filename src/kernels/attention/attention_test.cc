@@ -75,7 +75,7 @@ class Sequence {
 
   void place(const std::vector<float>& rows, uint32_t seed, std::vector<float>& store,
              std::vector<const float*>& pages) const {
-    const auto n_pages = static_cast<size_t>((c_.n_positions + kPageTokens - 1) / kPageTokens);
+    const auto n_pages = static_cast<size_t>(pages_for(c_.n_positions));
     const auto page_floats = static_cast<size_t>(kPageTokens * kv_row());
     store.assign(n_pages * page_floats, kNan);
     std::vector<size_t> places(n_pages);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/aligned.h"
+#include "base/integers.h"
 #include "tensor/rows.h"
 
 namespace penstock {
@@ -22,8 +23,8 @@ class Bf16Tiles {
 
   int64_t n_rows() const { return n_rows_; }
   int64_t cols() const { return cols_; }
-  int64_t n_token_tiles() const { return (n_rows_ + kTileTokens - 1) / kTileTokens; }
-  int64_t n_col_tiles() const { return (cols_ + kTileCols - 1) / kTileCols; }
+  int64_t n_token_tiles() const { return ceil_div(n_rows_, kTileTokens); }
+  int64_t n_col_tiles() const { return ceil_div(cols_, kTileCols); }
   // [n_col_tiles][16 pairs of columns][16 tokens][2]
   const uint16_t* token_tile(int64_t i) const {
     return tiles_.data() + static_cast<size_t>(i * n_col_tiles() * kTileNumbers);

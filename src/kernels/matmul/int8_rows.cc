@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/integers.h"
 #include "kernels/matmul/int8_kernels.h"
 
 namespace penstock {
@@ -39,11 +40,11 @@ void quantise_group_ref(const float* x, int64_t n, const GroupCodes& to) {
 void Int8Rows::resize(int64_t n_rows, int64_t cols) {
   n_rows_ = n_rows;
   cols_ = cols;
-  padded_ = (cols + kInt8Span - 1) / kInt8Span * kInt8Span;
-  codes_.assign(size(n_rows * padded_), 0);
-  scales_.assign(size(n_rows * padded_ / kInt8Group), 0.0F);
-  sums_32_.assign(scales_.size(), 0.0F);
-  sums_16_.assign(2 * scales_.size(), 0.0F);
+  padded_ = round_up(cols, kInt8Span);
+  codes_.resize(size(n_rows * padded_));
+  scales_.resize(size(n_rows * padded_ / kInt8Group));
+  sums_32_.resize(scales_.size());
+  sums_16_.resize(2 * scales_.size());
 }
 
 void Int8Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
@@ -60,7 +61,16 @@ void Int8Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
         quantise_group_avx512(x.row(i) + k, n, to);
       }
     }
+    pad(i);
   }
+}
+
+void Int8Rows::pad(int64_t i) {
+  const int64_t end = (i + 1) * padded_ / kInt8Group;
+  const int64_t n_groups = (padded_ - round_up(cols_, kInt8Group)) / kInt8Group;
+  std::fill_n(scales_.begin() + end - n_groups, n_groups, 0.0F);
+  std::fill_n(sums_32_.begin() + end - n_groups, n_groups, 0.0F);
+  std::fill_n(sums_16_.begin() + 2 * (end - n_groups), 2 * n_groups, 0.0F);
 }
 
 Int8Row Int8Rows::row(int64_t i) const {

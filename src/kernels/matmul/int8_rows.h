@@ -10,7 +10,8 @@
 namespace penstock {
 
 inline constexpr int64_t kInt8Group = 32;  // columns that share a scale
-// Columns a kernel takes at a time: rows are padded to a multiple, with codes and scales of 0.
+// Columns a kernel takes at a time: rows are padded to a multiple, with scales and sums of 0 (codes
+// may be any there).
 inline constexpr int64_t kInt8Span = 512;
 
 // One row, as kernels read it.
@@ -39,6 +40,8 @@ class Int8Rows {
   Int8Row row(int64_t i) const;
 
  private:
+  void pad(int64_t i);
+
   int64_t n_rows_ = 0, cols_ = 0, padded_ = 0;
   AlignedVector<int8_t> codes_;
   AlignedVector<float> scales_, sums_32_, sums_16_;

@@ -14,19 +14,12 @@
 #include "base/check.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/random_matrix.h"
+#include "kernels/random_floats.h"
 
 namespace penstock {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
-
-AlignedVector<float> random_floats(int64_t n) {
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  AlignedVector<float> numbers(static_cast<size_t>(n));
-  for (float& number : numbers) number = normal(random);
-  return numbers;
-}
 
 // A wrong answer is not timed: the first rows of the first tokens are compared with the reference.
 void check_answer(Isa isa, const MatrixView& w, Rows<const float> x) {
@@ -43,7 +36,7 @@ void run(benchmark::State& state, Isa isa, Format format, int64_t rows, int64_t 
          int64_t n_tokens) {
   const RandomMatrix matrix(format, rows, cols, Numbers::kModest, 1, ScaleFormat::kF32, 128);
   const MatrixView& w = matrix.view();
-  const AlignedVector<float> tokens = random_floats(n_tokens * cols);
+  const AlignedVector<float> tokens = random_floats<AlignedVector<float>>(n_tokens * cols, 1);
   const Rows<const float> x = {tokens.data(), n_tokens, cols, cols};
   AlignedVector<float> results(static_cast<size_t>(n_tokens * rows));
   const Rows<float> y = dense_rows(results.data(), n_tokens, rows);

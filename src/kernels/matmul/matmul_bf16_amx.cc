@@ -4,55 +4,12 @@
 
 #include <bit>
 
+#include "kernels/transpose_avx512.h"
+
 namespace penstock {
 namespace {
 
 constexpr int kTileRowBytes = 64;
-
-// Intel's manual, volume 1, section 18.3: palette 1, then the bytes of a row and the rows of each
-// tile.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-// Transposes a 16 x 16 matrix of 32-bit numbers in registers.
-[[gnu::always_inline]] inline void transpose(__m512i (&r)[16]) {
-  __m512i t[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  // Now 128-bit part j of r[4 i + c] is rows 4 i .. 4 i + 3 of column 4 j + c.
-  constexpr int kEven = 0x88;
-  constexpr int kOdd = 0xDD;
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    t[c] = _mm512_shuffle_i32x4(r[c], r[4 + c], kEven);
-    t[4 + c] = _mm512_shuffle_i32x4(r[c], r[4 + c], kOdd);
-    t[8 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], kEven);
-    t[12 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], kOdd);
-  }
-#pragma GCC unroll 4
-  for (int c = 0; c < 4; ++c) {
-    r[c] = _mm512_shuffle_i32x4(t[c], t[8 + c], kEven);
-    r[8 + c] = _mm512_shuffle_i32x4(t[c], t[8 + c], kOdd);
-    r[4 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], kEven);
-    r[12 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], kOdd);
-  }
-}
 
 [[gnu::always_inline]] inline __mmask16 first_lanes(int64_t n) {
   if (n <= 0) return 0;
@@ -78,19 +35,6 @@ static_assert(sizeof(TileConfig) == 64);
 }
 
 }  // namespace
-
-void begin_amx() {
-  TileConfig config;
-  for (int i = 0; i < 8; ++i) {
-    config.row_bytes[i] = kTileRowBytes;
-    config.rows[i] = 16;
-  }
-  // g++ 12 believes that _tile_loadconfig reads 8 bytes and drops the stores to the other 56.
-  asm volatile("" : "+m"(config));
-  _tile_loadconfig(&config);
-}
-
-void end_amx() { _tile_release(); }
 
 void pack_tiles_amx(const float* x, int64_t x_stride, int64_t n_tokens, int64_t cols,
                     uint16_t* tiles) {

@@ -23,10 +23,7 @@ struct AmxProduct {
   int64_t n_tokens = 0;  // at most 32
   float scale = 1.0F;
 };
+// Within a TileSession.
 void multiply_amx(const AmxProduct& product);
-
-// The tile registers hold nothing between products; call these around a run of them.
-void begin_amx();
-void end_amx();
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/integers.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_exact_kernels.h"
 #include "kernels/matmul/tile_filler.h"

@@ -8,6 +8,7 @@
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_bf16_amx.h"
 #include "kernels/matmul/tile_filler.h"
+#include "kernels/tile_session.h"
 
 namespace penstock {
 namespace {
@@ -47,7 +48,7 @@ class AmxPanels {
                                         int64_t{1}, kMostPanels);
     auto& panels = memory().panels;
     panels.resize(std::max(panels.size(), static_cast<size_t>(n_panels * panel_numbers())));
-    begin_amx();
+    const TileSession session;
     for (int64_t row = rows.begin; row < rows.end; row += n_panels * kAmxRows) {
       const Range group = {row, std::min(row + n_panels * kAmxRows, rows.end)};
       for_each_panel(group, [&](Range of_panel, uint16_t* panel) { fill(of_panel, panel); });
@@ -57,7 +58,6 @@ class AmxPanels {
         });
       }
     }
-    end_amx();
   }
 
  private:
@@ -116,19 +116,20 @@ class AmxPanels {
 
 }  // namespace
 
-void FastActivations::begin(Isa isa, Rows<const float> x, int64_t n_decode) {
+void FastActivations::begin(Isa isa, Rows<const float> x, int64_t n_decode, bool int8) {
   PENSTOCK_CHECK(n_decode >= 0 && n_decode <= x.n_rows, "more decode rows than rows");
   isa_ = isa;
   x_ = x;
   n_decode_ = n_decode;
-  int8_.resize(n_decode, x.cols);
+  int8_.resize(int8 ? n_decode : 0, x.cols);
   if (uses_tiles()) tiles_.resize(x.n_rows - n_decode, x.cols);
 }
 
 void FastActivations::prepare(Range parts) {
-  const Range decode = {parts.begin, std::min(parts.end, n_decode_)};
+  const int64_t n_int8 = int8_.n_rows();
+  const Range decode = {parts.begin, std::min(parts.end, n_int8)};
   if (decode.size() > 0) int8_.quantise(isa_, decode_rows(), decode);
-  const Range tiles = {std::max(parts.begin - n_decode_, int64_t{0}), parts.end - n_decode_};
+  const Range tiles = {std::max(parts.begin - n_int8, int64_t{0}), parts.end - n_int8};
   if (uses_tiles() && tiles.size() > 0) tiles_.pack(prefill_rows(), tiles);
 }
 
@@ -147,6 +148,7 @@ void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations
   const Rows<float> y_prefill = {y.row(decode.n_rows), prefill.n_rows, y.cols, y.stride};
   if (decode.n_rows > 0) {
     if (const MultiplyInt8Row kernel = int8_kernel(isa, w.format)) {
+      PENSTOCK_CHECK(x.int8().n_rows() == decode.n_rows, "no codes were made for this matrix");
       multiply_int8(kernel, w, rows, x.int8(), y_decode);
     } else {
       matmul_exact(isa, w, rows, decode, y_decode);

@@ -14,16 +14,17 @@ namespace penstock {
 // how many rows there are. Refers to x.
 class FastActivations {
  public:
-  // Then prepare() has to cover [0, n_parts) before anything is multiplied.
-  void begin(Isa isa, Rows<const float> x, int64_t n_decode);
-  int64_t n_parts() const { return n_decode_ + (uses_tiles() ? tiles_.n_token_tiles() : 0); }
+  // Then prepare() has to cover [0, n_parts) before anything is multiplied. `int8`: some of the
+  // matrices have an int8 kernel.
+  void begin(Isa isa, Rows<const float> x, int64_t n_decode, bool int8);
+  int64_t n_parts() const { return int8_.n_rows() + (uses_tiles() ? tiles_.n_token_tiles() : 0); }
   void prepare(Range parts);
 
   Rows<const float> decode_rows() const { return {x_.data, n_decode_, x_.cols, x_.stride}; }
   Rows<const float> prefill_rows() const {
     return {x_.row(n_decode_), x_.n_rows - n_decode_, x_.cols, x_.stride};
   }
-  const Int8Rows& int8() const { return int8_; }     // of the decode rows
+  const Int8Rows& int8() const { return int8_; }     // of the decode rows, where asked for
   const Bf16Tiles& tiles() const { return tiles_; }  // of the others, on kAmx
 
  private:

@@ -17,19 +17,12 @@
 #include "base/check.h"
 #include "kernels/matmul/matmul_fast.h"
 #include "kernels/matmul/random_matrix.h"
+#include "kernels/random_floats.h"
 
 namespace penstock {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
-
-AlignedVector<float> random_floats(int64_t n) {
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  AlignedVector<float> numbers(static_cast<size_t>(n));
-  for (float& number : numbers) number = normal(random);
-  return numbers;
-}
 
 // A wrong answer is not timed: the first rows are compared with the reference, as near as numbers
 // of this kind come (the tests have derived bounds).
@@ -64,12 +57,13 @@ void run(benchmark::State& state, const Case& each) {
   const RandomMatrix matrix(each.format, each.rows, each.cols, Numbers::kModest, 1,
                             ScaleFormat::kF32, 128);
   const MatrixView& w = matrix.view();
-  const AlignedVector<float> tokens = random_floats(n_tokens * each.cols);
+  const AlignedVector<float> tokens = random_floats<AlignedVector<float>>(n_tokens * each.cols, 1);
   AlignedVector<float> results(static_cast<size_t>(n_tokens * each.rows));
   const Rows<float> y = dense_rows(results.data(), n_tokens, each.rows);
   FastActivations x;
   const auto multiply = [&] {
-    x.begin(each.isa, {tokens.data(), n_tokens, each.cols, each.cols}, each.n_decode);
+    x.begin(each.isa, {tokens.data(), n_tokens, each.cols, each.cols}, each.n_decode,
+            has_int8_kernel(each.isa, each.format));
     x.prepare({0, x.n_parts()});
     matmul_fast(each.isa, w, {0, each.rows}, x, y);
   };

@@ -42,7 +42,7 @@ struct Product {
   }
   std::vector<float> multiply(Isa isa, Range of_rows) const {
     FastActivations ready;
-    ready.begin(isa, rows(), n_decode);
+    ready.begin(isa, rows(), n_decode, has_int8_kernel(isa, matrix.format));
     for (int64_t i = 0; i < ready.n_parts(); ++i) ready.prepare({i, i + 1});
     std::vector<float> y(static_cast<size_t>(rows().n_rows * matrix.rows), -77.0F);
     matmul_fast(isa, matrix, of_rows, ready, dense_rows(y.data(), rows().n_rows, matrix.rows));

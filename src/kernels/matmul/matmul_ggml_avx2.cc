@@ -99,22 +99,13 @@ struct Q8_0 : BlockUnpacker<32, 34> {
 
 // The scales d sc_j (of[j]) and minima m mn_j (of[8 + j]) of a Q4_K block.
 [[gnu::always_inline]] inline Broadcastable<16> k_scales(const uint8_t* block) {
-  const uint32_t a = word_at(block + 4);
-  const uint32_t b = word_at(block + 8);
-  const uint32_t c = word_at(block + 12);
-  constexpr uint32_t kLow6 = 0x3F3F3F3F;
-  constexpr uint32_t kLow4 = 0x0F0F0F0F;
-  constexpr uint32_t kHigh2 = 0x30303030;
-  const uint32_t scales_4_to_7 = (c & kLow4) | ((a >> 2) & kHigh2);
-  const uint32_t mins_4_to_7 = ((c >> 4) & kLow4) | ((b >> 2) & kHigh2);
-  const auto times = [](uint32_t first, uint32_t second,
-                        float factor) __attribute__((always_inline)) {
-    const __m128i bytes = _mm_setr_epi32(static_cast<int>(first), static_cast<int>(second), 0, 0);
+  const __m128i codes = k_scale_codes(block);
+  const auto times = [](__m128i bytes, float factor) __attribute__((always_inline)) {
     return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), _mm256_set1_ps(factor));
   };
   Broadcastable<16> scales;
-  _mm256_store_ps(scales.of, times(a & kLow6, scales_4_to_7, half_at(block)));
-  _mm256_store_ps(scales.of + 8, times(b & kLow6, mins_4_to_7, half_at(block + 2)));
+  _mm256_store_ps(scales.of, times(codes, half_at(block)));
+  _mm256_store_ps(scales.of + 8, times(_mm_srli_si128(codes, 8), half_at(block + 2)));
   scales.settle();
   return scales;
 }

@@ -81,22 +81,12 @@ struct Q8_0 : BlockUnpacker<32, 34> {
 
 // The scales d sc_j (of[j]) and minima m mn_j (of[8 + j]) of a Q4_K block.
 [[gnu::always_inline]] inline Broadcastable<16> k_scales(const uint8_t* block) {
-  const uint32_t a = word_at(block + 4);
-  const uint32_t b = word_at(block + 8);
-  const uint32_t c = word_at(block + 12);
-  constexpr uint32_t kLow6 = 0x3F3F3F3F;
-  constexpr uint32_t kLow4 = 0x0F0F0F0F;
-  constexpr uint32_t kHigh2 = 0x30303030;
-  const uint32_t scales_4_to_7 = (c & kLow4) | ((a >> 2) & kHigh2);
-  const uint32_t mins_4_to_7 = ((c >> 4) & kLow4) | ((b >> 2) & kHigh2);
-  const __m128i packed =
-      _mm_setr_epi32(static_cast<int>(a & kLow6), static_cast<int>(scales_4_to_7),
-                     static_cast<int>(b & kLow6), static_cast<int>(mins_4_to_7));
   const __m512 factors =
       _mm512_insertf32x8(_mm512_set1_ps(half_at(block)), _mm256_set1_ps(half_at(block + 2)), 1);
   Broadcastable<16> scales;
-  _mm512_store_ps(scales.of,
-                  _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(packed)), factors));
+  _mm512_store_ps(
+      scales.of,
+      _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(k_scale_codes(block))), factors));
   scales.settle();
   return scales;
 }

@@ -36,145 +36,134 @@ template <int kBytes>
   return _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), mask, at, blocks, 1);
 }
 
-// 16 bytes a, then 16 bytes b where there is a second block: low nibbles of a, high nibbles of a,
-// and likewise of b.
-[[gnu::always_inline]] inline __m512i nibbles_of_two(const uint8_t* a, const uint8_t* b,
-                                                     bool has_b) {
-  const auto load = [](const uint8_t* p) __attribute__((always_inline)) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  };
-  const __m128i second = has_b ? load(b) : _mm_setzero_si128();
-  const __m512i both =
-      _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_broadcastsi128_si256(load(a))),
-                         _mm256_broadcastsi128_si256(second), 1);
-  constexpr int64_t kFour = 0x0004000400040004;
-  const __m512i shifts = _mm512_setr_epi64(0, 0, kFour, kFour, 0, 0, kFour, kFour);
-  return _mm512_and_si512(_mm512_srlv_epi16(both, shifts), _mm512_set1_epi8(0x0F));
+[[gnu::always_inline]] inline __m256i load_32(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
 
-// 2 and 12 more than twice the value of each e2m1 code.
+// The low four bits of each byte, after a shift to the right by 0 or 4 for each of 8 runs of 8.
+[[gnu::always_inline]] inline __m512i nibbles(__m512i bytes, __m512i shifts) {
+  return _mm512_and_si512(_mm512_srlv_epi16(bytes, shifts), _mm512_set1_epi8(0x0F));
+}
+constexpr int64_t kShift2 = 0x0002000200020002;  // of four 16-bit numbers
+constexpr int64_t kShift4 = 0x0004000400040004;
+
+// 12 more than twice the value of each e2m1 code.
 [[gnu::always_inline]] inline __m512i e2m1_codes(__m512i nibbles) {
   const __m128i table = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), nibbles);
 }
-constexpr float kE2m1Factor = 0.5F;
-constexpr float kE2m1Offset = -6.0F;
-
-// Even columns in the low nibbles: 64 codes of 32 bytes.
-[[gnu::always_inline]] inline __m512i interleaved_nibbles(__m256i bytes) {
-  const __m512i wide = _mm512_cvtepu8_epi16(bytes);
-  return _mm512_and_si512(_mm512_or_si512(wide, _mm512_slli_epi16(wide, 4)),
-                          _mm512_set1_epi8(0x0F));
+[[gnu::always_inline]] inline Groups e2m1_groups(__m512 scales) {
+  return {_mm512_mul_ps(scales, _mm512_set1_ps(0.5F)),
+          _mm512_mul_ps(scales, _mm512_set1_ps(-6.0F))};
 }
 
-[[gnu::always_inline]] inline __m256i load_32(const uint8_t* p, bool whole) {
-  const auto mask = static_cast<__mmask32>(whole ? ~0U : 0xFFFF);
-  return _mm256_maskz_loadu_epi8(mask, p);
+[[gnu::always_inline]] inline __m512 look_up(const ScaleTable& table, __m512i codes,
+                                             __mmask16 mask) {
+  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, codes, table.of, sizeof(float));
 }
 
-template <int kBytes>
-struct NibbleBlocks {
-  static constexpr int kGroup = 32;
+// A row of blocks of `bytes` bytes, whose scales serve `group` columns each.
+template <int group, int bytes>
+struct Blocks {
+  static constexpr int kGroup = group;
   const uint8_t* blocks;
   int64_t n_groups;
 
-  NibbleBlocks(const StoredRows& w, int64_t row)
-      : blocks(w.data + static_cast<size_t>(row) * w.row_bytes), n_groups(w.cols / kGroup) {}
-  [[gnu::always_inline]] const uint8_t* block(int64_t i) const { return blocks + i * kBytes; }
-  // `columns` is a multiple of 64; the row may end after half of them.
-  template <int kCodesAt>
-  [[gnu::always_inline]] __m512i nibbles(int64_t column) const {
-    const int64_t i = column / kGroup;
-    return nibbles_of_two(block(i) + kCodesAt, block(i + 1) + kCodesAt, i + 1 < n_groups);
+  Blocks(const StoredRows& w, int64_t row)
+      : blocks(w.data + static_cast<size_t>(row) * w.row_bytes), n_groups(w.cols / group) {}
+  [[gnu::always_inline]] const uint8_t* block(int64_t i) const { return blocks + i * bytes; }
+};
+
+// Blocks of one group, in which the first 16 columns are the low nibbles of 16 bytes.
+template <int bytes>
+struct NibbleBlocks : Blocks<32, bytes> {
+  using Blocks<32, bytes>::Blocks;
+
+  // The words at the start of 16 blocks.
+  [[gnu::always_inline]] __m512i words(int64_t first) const {
+    return first_words<bytes>(this->block(first), groups_left(this->n_groups, first));
+  }
+  // Two blocks from `column`, a multiple of 64; the row may end after the first.
+  template <int codes_at>
+  [[gnu::always_inline]] __m512i nibbles_of_two(int64_t column) const {
+    const auto twice = [&](int64_t i) __attribute__((always_inline)) {
+      const auto* const codes = reinterpret_cast<const __m128i*>(this->block(i) + codes_at);
+      return _mm256_broadcastsi128_si256(_mm_loadu_si128(codes));
+    };
+    const int64_t i = column / 32;
+    const __m256i second = i + 1 < this->n_groups ? twice(i + 1) : _mm256_setzero_si256();
+    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(twice(i)), second, 1);
+    return nibbles(both, _mm512_setr_epi64(0, 0, kShift4, kShift4, 0, 0, kShift4, kShift4));
   }
 };
 
 struct Q4_0 : NibbleBlocks<18> {
   using NibbleBlocks::NibbleBlocks;
   [[gnu::always_inline]] Groups groups(int64_t first) const {
-    const __m512 d = low_halves(first_words<18>(block(first), groups_left(n_groups, first)));
+    const __m512 d = low_halves(words(first));
     return {d, _mm512_mul_ps(d, _mm512_set1_ps(-8.0F))};
   }
-  [[gnu::always_inline]] __m512i codes(int64_t column) const { return nibbles<2>(column); }
+  [[gnu::always_inline]] __m512i codes(int64_t column) const { return nibbles_of_two<2>(column); }
 };
 
 struct Q4_1 : NibbleBlocks<20> {
   using NibbleBlocks::NibbleBlocks;
   [[gnu::always_inline]] Groups groups(int64_t first) const {
-    const __m512i words = first_words<20>(block(first), groups_left(n_groups, first));
-    return {low_halves(words), high_halves(words)};
+    const __m512i d_m = words(first);
+    return {low_halves(d_m), high_halves(d_m)};
   }
-  [[gnu::always_inline]] __m512i codes(int64_t column) const { return nibbles<4>(column); }
+  [[gnu::always_inline]] __m512i codes(int64_t column) const { return nibbles_of_two<4>(column); }
 };
-
-// Biased exponents as floats; 2^-127 is subnormal and 255 is NaN.
-[[gnu::always_inline]] inline Groups e2m1_groups(__m512 scales) {
-  return {_mm512_mul_ps(scales, _mm512_set1_ps(kE2m1Factor)),
-          _mm512_mul_ps(scales, _mm512_set1_ps(kE2m1Offset))};
-}
-[[gnu::always_inline]] inline __m512 look_up(const ScaleTable& table, __m512i codes,
-                                             __mmask16 mask) {
-  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, codes, table.of, sizeof(float));
-}
 
 struct Mxfp4Block : NibbleBlocks<17> {
   using NibbleBlocks::NibbleBlocks;
   [[gnu::always_inline]] Groups groups(int64_t first) const {
-    const __mmask16 mask = groups_left(n_groups, first);
-    const __m512i exponents =
-        _mm512_and_si512(first_words<17>(block(first), mask), _mm512_set1_epi32(0xFF));
-    return e2m1_groups(look_up(kE8m0Scales, exponents, mask));
+    const __m512i exponents = _mm512_and_si512(words(first), _mm512_set1_epi32(0xFF));
+    return e2m1_groups(look_up(kE8m0Scales, exponents, groups_left(n_groups, first)));
   }
   [[gnu::always_inline]] __m512i codes(int64_t column) const {
-    return e2m1_codes(nibbles<1>(column));
+    return e2m1_codes(nibbles_of_two<1>(column));
   }
 };
 
-struct Q8_0 {
-  static constexpr int kGroup = 32;
-  static constexpr int kBytes = 34;
-  const uint8_t* blocks;
-  int64_t n_groups;
-
-  Q8_0(const StoredRows& w, int64_t row)
-      : blocks(w.data + static_cast<size_t>(row) * w.row_bytes), n_groups(w.cols / kGroup) {}
+struct Q8_0 : Blocks<32, 34> {
+  using Blocks::Blocks;
   [[gnu::always_inline]] Groups groups(int64_t first) const {
-    const __m512 d =
-        low_halves(first_words<kBytes>(blocks + first * kBytes, groups_left(n_groups, first)));
+    const __m512 d = low_halves(first_words<34>(block(first), groups_left(n_groups, first)));
     return {d, _mm512_mul_ps(d, _mm512_set1_ps(-128.0F))};
   }
   [[gnu::always_inline]] __m512i codes(int64_t column) const {
     const int64_t i = column / kGroup;
-    const uint8_t* const a = blocks + i * kBytes + 2;
-    const __m256i second = i + 1 < n_groups ? load_32(a + kBytes, true) : _mm256_setzero_si256();
-    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(load_32(a, true)), second, 1);
+    const __m256i second = i + 1 < n_groups ? load_32(block(i + 1) + 2) : _mm256_setzero_si256();
+    const __m512i both =
+        _mm512_inserti64x4(_mm512_castsi256_si512(load_32(block(i) + 2)), second, 1);
     return _mm512_xor_si512(both, _mm512_set1_epi8(static_cast<char>(0x80)));
   }
 };
 
-// Codes and scales in separate runs.
+// Codes and scales in separate runs; even columns in the low nibbles.
 template <int group>
 struct SplitFp4 {
   static constexpr int kGroup = group;
   const uint8_t* data;
   const uint8_t* scales;
-  int64_t cols;
   int64_t n_groups;
 
   SplitFp4(const StoredRows& w, int64_t row)
       : data(w.data + static_cast<size_t>(row) * w.row_bytes),
-        scales(w.scales + row * (w.cols / kGroup)),
-        cols(w.cols),
-        n_groups(w.cols / kGroup) {}
+        scales(w.scales + row * (w.cols / group)),
+        n_groups(w.cols / group) {}
   [[gnu::always_inline]] Groups groups_by(const ScaleTable& table, int64_t first) const {
     const __mmask16 mask = groups_left(n_groups, first);
     const __m512i bytes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, scales + first));
     return e2m1_groups(look_up(table, bytes, mask));
   }
   [[gnu::always_inline]] __m512i codes(int64_t column) const {
-    const int64_t left = (cols - column) / 2;
+    const int64_t left = (n_groups * group - column) / 2;
     const auto mask = static_cast<__mmask32>(left >= 32 ? ~0U : (1U << left) - 1);
-    return e2m1_codes(interleaved_nibbles(_mm256_maskz_loadu_epi8(mask, data + column / 2)));
+    const __m512i wide = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(mask, data + column / 2));
+    return e2m1_codes(_mm512_and_si512(_mm512_or_si512(wide, _mm512_slli_epi16(wide, 4)),
+                                       _mm512_set1_epi8(0x0F)));
   }
 };
 struct Mxfp4 : SplitFp4<32> {
@@ -191,107 +180,75 @@ struct Nvfp4 : SplitFp4<16> {
 };
 
 // GGUF's: 4 scales, then the codes of 4 groups of 16, each with its first half in the low nibbles.
-struct Nvfp4Block {
-  static constexpr int kGroup = 16;
-  static constexpr int kBytes = 36;
-  const uint8_t* blocks;
-  int64_t n_groups;
-
-  Nvfp4Block(const StoredRows& w, int64_t row)
-      : blocks(w.data + static_cast<size_t>(row) * w.row_bytes), n_groups(w.cols / kGroup) {}
+struct Nvfp4Block : Blocks<16, 36> {
+  using Blocks::Blocks;
   [[gnu::always_inline]] Groups groups(int64_t first) const {
     const __mmask16 mask = groups_left(n_groups, first);
-    const __m128i at = _mm_setr_epi32(0, kBytes, 2 * kBytes, 3 * kBytes);
-    const auto blocks_left =
-        static_cast<__mmask8>((1U << ((n_groups - first >= 16 ? 16 : n_groups - first) / 4)) - 1);
-    const __m128i bytes = _mm_mmask_i32gather_epi32(_mm_setzero_si128(), blocks_left, at,
-                                                    blocks + first / 4 * kBytes, 1);
+    const int64_t left = n_groups - first;
+    const auto blocks_left = static_cast<__mmask8>(left >= 16 ? 0xF : (1U << left / 4) - 1);
+    const __m128i at = _mm_setr_epi32(0, 36, 2 * 36, 3 * 36);
+    const __m128i bytes =
+        _mm_mmask_i32gather_epi32(_mm_setzero_si128(), blocks_left, at, block(first / 4), 1);
     return e2m1_groups(look_up(kUe4m3Scales, _mm512_cvtepu8_epi32(bytes), mask));
   }
   [[gnu::always_inline]] __m512i codes(int64_t column) const {
-    const __m256i bytes = load_32(blocks + column / 64 * kBytes + 4, true);
     // Each group's 8 bytes twice, the second time for their high nibbles.
-    const __m512i twice = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3),
-                                                   _mm512_castsi256_si512(bytes));
-    constexpr int64_t kFour = 0x0004000400040004;
-    const __m512i shifts = _mm512_setr_epi64(0, kFour, 0, kFour, 0, kFour, 0, kFour);
-    return e2m1_codes(_mm512_and_si512(_mm512_srlv_epi16(twice, shifts), _mm512_set1_epi8(0x0F)));
+    const __m512i twice =
+        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3),
+                                 _mm512_castsi256_si512(load_32(block(column / 64) + 4)));
+    return e2m1_codes(
+        nibbles(twice, _mm512_setr_epi64(0, kShift4, 0, kShift4, 0, kShift4, 0, kShift4)));
   }
 };
 
-struct Q4_K {
-  static constexpr int kGroup = 32;
-  static constexpr int kBytes = 144;  // of 256 columns
-  const uint8_t* blocks;
-  int64_t n_groups;
-
-  Q4_K(const StoredRows& w, int64_t row)
-      : blocks(w.data + static_cast<size_t>(row) * w.row_bytes), n_groups(w.cols / kGroup) {}
+struct Q4_K : Blocks<32, 144> {
+  using Blocks::Blocks;
 
   // d sc_j in the lower half, -dmin mn_j in the upper: 8 groups of one block.
   [[gnu::always_inline]] static __m512 block_groups(const uint8_t* block) {
-    const uint32_t a = word_at(block + 4);
-    const uint32_t b = word_at(block + 8);
-    const uint32_t c = word_at(block + 12);
-    constexpr uint32_t kLow6 = 0x3F3F3F3F;
-    constexpr uint32_t kLow4 = 0x0F0F0F0F;
-    constexpr uint32_t kHigh2 = 0x30303030;
-    const __m128i packed = _mm_setr_epi32(
-        static_cast<int>(a & kLow6), static_cast<int>((c & kLow4) | ((a >> 2) & kHigh2)),
-        static_cast<int>(b & kLow6), static_cast<int>(((c >> 4) & kLow4) | ((b >> 2) & kHigh2)));
     const __m512 factors =
         _mm512_insertf32x8(_mm512_set1_ps(half_at(block)), _mm256_set1_ps(-half_at(block + 2)), 1);
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(packed)), factors);
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(k_scale_codes(block))), factors);
   }
   [[gnu::always_inline]] Groups groups(int64_t first) const {
-    const uint8_t* const block = blocks + first / 8 * kBytes;
-    const __m512 one = block_groups(block);
-    const __m512 two = first + 8 < n_groups ? block_groups(block + kBytes) : _mm512_setzero_ps();
+    const __m512 one = block_groups(block(first / 8));
+    const __m512 two =
+        first + 8 < n_groups ? block_groups(block(first / 8 + 1)) : _mm512_setzero_ps();
     constexpr int kLowHalves = 0x44;
     constexpr int kHighHalves = 0xEE;
     return {_mm512_shuffle_f32x4(one, two, kLowHalves),
             _mm512_shuffle_f32x4(one, two, kHighHalves)};
   }
   [[gnu::always_inline]] __m512i codes(int64_t column) const {
-    const uint8_t* const block = blocks + column / 256 * kBytes;
-    const __m512i twice = _mm512_broadcast_i64x4(load_32(block + 16 + column % 256 / 2, true));
-    constexpr int64_t kFour = 0x0004000400040004;
-    const __m512i shifts = _mm512_setr_epi64(0, 0, 0, 0, kFour, kFour, kFour, kFour);
-    return _mm512_and_si512(_mm512_srlv_epi16(twice, shifts), _mm512_set1_epi8(0x0F));
+    const uint8_t* const codes_of_64 = block(column / 256) + 16 + column % 256 / 2;
+    return nibbles(_mm512_broadcast_i64x4(load_32(codes_of_64)),
+                   _mm512_setr_epi64(0, 0, 0, 0, kShift4, kShift4, kShift4, kShift4));
   }
 };
 
-struct Q6_K {
-  static constexpr int kGroup = 16;
-  static constexpr int kBytes = 210;  // of 256 columns
-  const uint8_t* blocks;
-  int64_t n_groups;
-
-  Q6_K(const StoredRows& w, int64_t row)
-      : blocks(w.data + static_cast<size_t>(row) * w.row_bytes), n_groups(w.cols / kGroup) {}
+struct Q6_K : Blocks<16, 210> {
+  using Blocks::Blocks;
   [[gnu::always_inline]] Groups groups(int64_t first) const {
-    const uint8_t* const block = blocks + first / 16 * kBytes;
-    const __m128i scales = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 192));
+    const uint8_t* const b = block(first / 16);
+    const __m128i scales = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 192));
     const __m512 factors = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(scales)),
-                                         _mm512_set1_ps(half_at(block + 208)));
+                                         _mm512_set1_ps(half_at(b + 208)));
     return {factors, _mm512_mul_ps(factors, _mm512_set1_ps(-32.0F))};
   }
   // Of each half of the block: 64 bytes of low nibbles, for the first 64 columns their lower and
   // for the others their upper four bits, and 32 bytes of two upper bits for each 32 columns.
   [[gnu::always_inline]] __m512i codes(int64_t column) const {
-    const uint8_t* const block = blocks + column / 256 * kBytes;
+    const uint8_t* const b = block(column / 256);
     const int64_t half = column % 256 / 128;
-    const bool second = column % 128 != 0;
-    const __m512i low = _mm512_loadu_si512(block + 64 * half);
-    const __m512i high = _mm512_broadcast_i64x4(load_32(block + 128 + 32 * half, true));
-    const __m512i nibbles =
-        _mm512_and_si512(second ? _mm512_srli_epi16(low, 4) : low, _mm512_set1_epi8(0x0F));
-    constexpr int64_t kTwo = 0x0002000200020002;
-    const __m512i shifts = _mm512_setr_epi64(0, 0, 0, 0, kTwo, kTwo, kTwo, kTwo);
-    const __m512i pairs =
-        _mm512_and_si512(_mm512_srlv_epi16(second ? _mm512_srli_epi16(high, 4) : high, shifts),
-                         _mm512_set1_epi8(0x03));
-    return _mm512_or_si512(nibbles, _mm512_slli_epi16(pairs, 4));
+    const auto shift = _mm_cvtsi32_si128(column % 128 == 0 ? 0 : 4);
+    const __m512i low = _mm512_srl_epi16(_mm512_loadu_si512(b + 64 * half), shift);
+    const __m512i high =
+        _mm512_srl_epi16(_mm512_broadcast_i64x4(load_32(b + 128 + 32 * half)), shift);
+    const __m512i two_bits = _mm512_and_si512(
+        _mm512_srlv_epi16(high, _mm512_setr_epi64(0, 0, 0, 0, kShift2, kShift2, kShift2, kShift2)),
+        _mm512_set1_epi8(0x03));
+    return _mm512_or_si512(_mm512_and_si512(low, _mm512_set1_epi8(0x0F)),
+                           _mm512_slli_epi16(two_bits, 4));
   }
 };
 

@@ -41,6 +41,21 @@ struct Broadcastable {
   return word;
 }
 
+// The 6-bit scales of a Q4_K block's 8 groups, a byte each, and their minima behind them
+// (docs/formats.md).
+[[gnu::always_inline]] inline __m128i k_scale_codes(const uint8_t* block) {
+  const uint32_t a = word_at(block + 4);
+  const uint32_t b = word_at(block + 8);
+  const uint32_t c = word_at(block + 12);
+  constexpr uint32_t kLow6 = 0x3F3F3F3F;
+  constexpr uint32_t kLow4 = 0x0F0F0F0F;
+  constexpr uint32_t kHigh2 = 0x30303030;
+  const uint32_t scales_4_to_7 = (c & kLow4) | ((a >> 2) & kHigh2);
+  const uint32_t mins_4_to_7 = ((c >> 4) & kLow4) | ((b >> 2) & kHigh2);
+  return _mm_setr_epi32(static_cast<int>(a & kLow6), static_cast<int>(scales_4_to_7),
+                        static_cast<int>(b & kLow6), static_cast<int>(mins_4_to_7));
+}
+
 // Scale number i of an FP8 matrix.
 [[gnu::always_inline]] inline float fp8_scale(const StoredRows& w, int64_t i) {
   float scale = 1.0F;

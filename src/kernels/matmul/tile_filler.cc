@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "base/integers.h"
 #include "tensor/codec.h"
 
 namespace penstock {

@@ -7,9 +7,6 @@
 
 namespace penstock {
 
-constexpr int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
-constexpr int64_t round_up(int64_t n, int64_t step) { return ceil_div(n, step) * step; }
-
 // What kernels need of a matrix, in plain pointers.
 StoredRows stored_rows(const MatrixView& w);
 

@@ -28,7 +28,7 @@ std::vector<PagePointers<T>> page_pointers(const StepTokens& step, const KvStore
   std::vector<PagePointers<T>> all;
   for (const SequenceSlice& slice : step.slices()) {
     const int64_t end = slice.position + static_cast<int64_t>(slice.tokens.size());
-    const auto n_pages = static_cast<size_t>((end + kPageTokens - 1) / kPageTokens);
+    const auto n_pages = static_cast<size_t>(pages_for(end));
     PagePointers<T>& pages = all.emplace_back();
     for (const PageId page : slice.pages.first(n_pages)) {
       pages.keys.push_back(kv.keys<T>(layer, page));

@@ -9,14 +9,13 @@
 #include <limits>
 #include <string>
 
+#include "base/integers.h"
 #include "base/units.h"
 
 namespace penstock {
 namespace {
 
 constexpr size_t kAlignment = 2 * kMiB;
-
-size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The number that follows `label` in a file of "label number" lines or, with an empty label, the
 // file's only number.
@@ -49,7 +48,7 @@ uint64_t cgroup_headroom() {
 }  // namespace
 
 Result<AnonymousMemory> AnonymousMemory::reserve(size_t bytes, OsPages pages) {
-  const size_t mapped_bytes = round_up(std::max<size_t>(bytes, 1)) + kAlignment;
+  const size_t mapped_bytes = round_up(std::max<size_t>(bytes, 1), kAlignment) + kAlignment;
   void* const base = ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
@@ -57,9 +56,10 @@ Result<AnonymousMemory> AnonymousMemory::reserve(size_t bytes, OsPages pages) {
                 Error::from_errno(errno, "map", "").message);
   }
   const auto address = reinterpret_cast<uintptr_t>(base);
-  auto* const aligned = static_cast<std::byte*>(base) + (round_up(address) - address);
+  auto* const aligned = static_cast<std::byte*>(base) + (round_up(address, kAlignment) - address);
   if (pages == OsPages::kHuge)
-    ::madvise(aligned, round_up(bytes), MADV_HUGEPAGE);  // a wish: refusal changes nothing
+    ::madvise(aligned, round_up(bytes, kAlignment),
+              MADV_HUGEPAGE);  // a wish: refusal changes nothing
   return AnonymousMemory({aligned, bytes}, {static_cast<std::byte*>(base), mapped_bytes});
 }
 
