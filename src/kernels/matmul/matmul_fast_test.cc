@@ -109,6 +109,16 @@ TEST_P(MatmulFast, DecodeIsNearTheReferenceOnTheSameCodes) {
   }
 }
 
+// Leaves NaN in all working memory that a thread keeps: nothing of it may reach the next product.
+void poison_working_memory(Isa isa) {
+  constexpr int64_t kRows = 64;
+  constexpr int64_t kCols = 4096;
+  const std::vector<uint16_t> nan(static_cast<size_t>(kRows * kCols), 0x7FC0);
+  const MatrixView w = {
+      .format = Format::kBF16, .rows = kRows, .cols = kCols, .data = std::as_bytes(std::span(nan))};
+  Product(w, std::vector<float>(kCols, 1.0F), 0).multiply(isa);
+}
+
 // In bf16 the operands are the reference's; TDPBF16PS adds cols / 2 pairs in float32.
 TEST_P(MatmulFast, PrefillIsNearTheReferenceInBf16) {
   for (const Isa isa : isas_from(Isa::kAmx)) {
@@ -117,6 +127,7 @@ TEST_P(MatmulFast, PrefillIsNearTheReferenceInBf16) {
         const RandomMatrix random = matrix(48, cols, 7);
         const MatrixView& w = random.view();
         const Product product(w, activations(n_tokens, w.cols, 11), 0);
+        poison_working_memory(isa);
         const std::vector<float> y = product.multiply(isa, {8, w.rows});
         std::vector<float> expected(y.size(), -77.0F);
         matmul_bf16_ref(w, {8, w.rows}, product.rows(),
@@ -218,6 +229,26 @@ TEST(Int8Rows, CodesAreTheNearestAndEveryIsaAgrees) {
           const float number = x[static_cast<size_t>(t * cols + k)];
           ASSERT_LE(std::abs(number - scale * static_cast<float>(row.codes[k])), 0.5001F * scale);
         }
+      }
+    }
+  }
+}
+
+TEST(Int8Rows, NothingOfLongerRowsIsLeftBehindShorterOnes) {
+  for (const Isa isa : supported_isas()) {
+    Int8Rows rows;
+    rows.resize(2, kInt8Span);
+    const std::vector<float> nan(2 * kInt8Span, kNan);
+    rows.quantise(isa, dense_rows(nan.data(), 2, kInt8Span), {0, 2});
+    rows.resize(2, 40);
+    const std::vector<float> x = activations(2, 40, 37);
+    rows.quantise(isa, dense_rows(x.data(), 2, 40), {0, 2});
+    for (int64_t t = 0; t < 2; ++t) {
+      for (int64_t group = 2; group < kInt8Span / kInt8Group; ++group) {
+        EXPECT_EQ(rows.row(t).scales[group], 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).sums_32[group], 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).sums_16[2 * group], 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).sums_16[2 * group + 1], 0.0F) << to_string(isa) << ' ' << group;
       }
     }
   }
