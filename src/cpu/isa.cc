@@ -53,7 +53,8 @@ std::vector<Isa> isas_of(const CpuidWords& words) {
   constexpr uint64_t kYmmState = 0x06;      // SSE and AVX registers
   constexpr uint64_t kZmmState = 0xE6;      // and masks, upper halves, registers 16 to 31
   constexpr uint64_t kTileState = 0x60000;  // AMX's configuration and its data
-  constexpr uint64_t kAmxBits = uint64_t{bit_AMX_TILE} | bit_AMX_INT8 | bit_AMX_BF16;
+  // Leaf 7's EDX: bf16, tiles, int8. GCC and clang do not spell AMX's bits alike in <cpuid.h>.
+  constexpr uint64_t kAmxBits = (1U << 22) | (1U << 24) | (1U << 25);
   constexpr uint64_t kAvx512Bits =
       uint64_t{bit_AVX512F} | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   std::vector<Isa> isas = {Isa::kScalar};

@@ -178,6 +178,29 @@ TEST(EngineCore, AbortEndsARequestBeforeTheNextStepAtEveryStage) {
   }
 }
 
+// The last token of a prompt may come alone, be it because the chunk before it ended there or
+// because the cache has all the others: it is a prompt's all the same.
+TEST(EngineCore, TheModelIsToldWhichTokensWereGenerated) {
+  std::vector<std::pair<int64_t, TokenOrigin>> slices;  // position of the first token
+  Rig rig({.on_step = [&](std::span<const SequenceSlice> batch) -> Result<void> {
+            for (const SequenceSlice& slice : batch) {
+              slices.emplace_back(slice.position, slice.origin);
+            }
+            return {};
+          }},
+          {.prefill = {.most = 50, .share = 0}});
+  const auto prompt = random_prompt(1, 101);
+  for (int i = 0; i < 2; ++i) {
+    rig.send(greedy(prompt, 4));
+    rig.run_to_the_end_keeping_cache();
+  }
+  ASSERT_GT(slices.size(), 8U);
+  for (const auto& [position, origin] : slices) {
+    EXPECT_EQ(origin, position < 101 ? TokenOrigin::kPrompt : TokenOrigin::kGenerated) << position;
+  }
+  EXPECT_EQ(std::ranges::count(slices, std::pair(int64_t{100}, TokenOrigin::kPrompt)), 2);
+}
+
 TEST(EngineCore, ASinkThatWantsNoMoreEndsItsRequest) {
   Rig rig;
   const auto client = rig.send(greedy({1, 2}, 100));
