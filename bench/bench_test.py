@@ -10,6 +10,7 @@ import unittest
 
 import gguf_file
 import make_moe
+import make_upcycled_gguf
 from gguf_file import ARRAY, F32, STRING, TYPES, U32, GgufFile, Tensor
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "tests/golden"
@@ -72,6 +73,13 @@ class Moe(unittest.TestCase):
             maker = make_moe.Maker(experts_format, 12, 1, FakeTokenizer())
             model = FakeGguf(maker.tensors(), maker.metadata())
             self.assertEqual(round(gguf_file.bytes_per_token(model) / 1e6), megabytes)
+
+
+class Upcycled(unittest.TestCase):
+    def test_blocks_move_whole_within_each_run(self):
+        rows = b"aabbccddeeff"
+        self.assertEqual(make_upcycled_gguf.reordered(rows, 1, [2, 0, 1]), b"eeffaabbccdd")  # whole rows
+        self.assertEqual(make_upcycled_gguf.reordered(rows, 2, [2, 0, 1]), b"ccaabbffddee")  # the blocks of two rows
 
 
 class FakeTokenizer:

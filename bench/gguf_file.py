@@ -8,6 +8,7 @@ import math
 import mmap
 import pathlib
 import struct
+import subprocess
 
 ALIGNMENT = 32
 U32, F32, STRING, ARRAY = 4, 6, 8, 9
@@ -134,6 +135,12 @@ def bytes_per_token(gguf):
             continue
         total += tensor.bytes * used // n_experts if "_exps." in tensor.name else tensor.bytes
     return total
+
+
+def fetched_smollm2():
+    """Where SmolLM2-135M lies, whose weights or tokenizer the benchmarks' models have; fetched where it is not there yet."""
+    script = pathlib.Path(__file__).resolve().parents[1] / "scripts/fetch_smollm2.sh"
+    return pathlib.Path(subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
 
 
 def string(text):

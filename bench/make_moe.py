@@ -16,11 +16,9 @@ import math
 import pathlib
 import random
 import struct
-import subprocess
 
-from gguf_file import F32, STRING, TYPES, U32, GgufFile, Tensor, bytes_per_token, write_gguf
+from gguf_file import F32, STRING, TYPES, U32, GgufFile, Tensor, bytes_per_token, fetched_smollm2, write_gguf
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM = 2048, 32, 4, 128
 EXPERTS, TOP_K, EXPERT_DIM = 128, 8, 768
 STRETCH_BYTES = 8 << 20  # of random blocks; a row of Q4_0 is 1,152 bytes
@@ -45,10 +43,6 @@ def parse_arguments():
     parser.add_argument("--tokenizer", type=pathlib.Path, help="a GGUF to take the tokenizer from")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
-
-
-def fetched_smollm2():
-    return subprocess.run([ROOT / "scripts/fetch_smollm2.sh"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 class Maker:

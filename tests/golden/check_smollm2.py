@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compares `penstock eval` with the reference answers of the real SmolLM2-135M: the GGUF, its pack, and the pack upcycled
-to 8 experts, each through the greedy tokens of seven chats; perplexity of constitution.txt by the GGUF.
+"""Compares `penstock eval` with the reference answers of the real SmolLM2-135M: the GGUF, its pack, and its upcycling
+to 8 experts as a pack and as a GGUF (bench/make_upcycled_gguf.py), each through the greedy tokens of seven chats; perplexity
+of constitution.txt by the GGUF.
 
 usage: check_smollm2.py PENSTOCK     fetches the model with scripts/fetch_smollm2.sh
 """
@@ -59,6 +60,9 @@ def main(penstock):
         for name, options in {"pack": [], "8 experts": ["--upcycle", 8, "--top-k", 2]}.items():
             run(penstock, "pack", gguf, "-o", folder / name, *options)
             report(name, greedy_faults(penstock, folder / name, folder))
+        mixture = folder / "8-experts.gguf"
+        subprocess.run([HERE.parents[1] / "bench/make_upcycled_gguf.py", mixture, "--source", gguf], stdout=subprocess.DEVNULL, check=True)
+        report("8 experts in a GGUF", greedy_faults(penstock, mixture, folder))
     return 1 if n_faults else 0
 
 
