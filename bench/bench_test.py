@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests what in these scripts is plain computing, with no model and no peer. Run by ctest."""
+import argparse
 import json
 import math
 import pathlib
@@ -7,10 +8,17 @@ import random
 import struct
 import tempfile
 import unittest
+import unittest.mock
 
+import compare_llama_cpp
+import decode_beside_a_compile_job
+import engines
 import gguf_file
 import make_moe
 import make_upcycled_gguf
+import measuring
+import serve_beside_llama_server
+from engines import Test
 from gguf_file import ARRAY, F32, STRING, TYPES, U32, GgufFile, Tensor
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "tests/golden"
@@ -80,6 +88,73 @@ class Upcycled(unittest.TestCase):
         rows = b"aabbccddeeff"
         self.assertEqual(make_upcycled_gguf.reordered(rows, 1, [2, 0, 1]), b"eeffaabbccdd")  # whole rows
         self.assertEqual(make_upcycled_gguf.reordered(rows, 2, [2, 0, 1]), b"ccaabbffddee")  # the blocks of two rows
+
+
+TESTS = [Test("prefill", 512), Test("prefill", 2048), Test("decode", 128, context=16384)]
+
+
+class Engines(unittest.TestCase):
+    options = argparse.Namespace(penstock="ours", peer="peer", model="m.gguf", threads=2, repetitions=3, cpu_precision="fast")
+
+    def test_each_rate_goes_to_its_test(self):
+        """The programs as they answer: a rate that tells which run it was."""
+        def penstock(command):
+            kinds = {kind: int(command[command.index("--" + kind) + 1]) for kind in ("prefill", "decode")}
+            context = int(command[command.index("--context") + 1]) if "--context" in command else 0
+            return json.dumps({"rows": [{"kind": kind, "tok_s": {"median": n + (context if kind == "decode" else 0)}}
+                                        for kind, n in kinds.items() if n]})
+
+        def llama_bench(command):
+            value = {flag: command[command.index(flag) + 1] for flag in ("-p", "-n", "-d")}
+            tests = [(int(n), 0) for n in str(value["-p"]).split(",")] + [(0, int(n)) for n in str(value["-n"]).split(",")]
+            return "".join(json.dumps({"n_prompt": p, "n_gen": g, "samples_ts": [1, p + g + value["-d"], 1e9]}) + "\n"
+                           for p, g in tests if p + g)
+
+        for rates, program in ((engines.penstock_rates, penstock), (engines.llama_bench_rates, llama_bench)):
+            with unittest.mock.patch.object(engines, "output_of", program):
+                self.assertEqual(rates(self.options, TESTS), {TESTS[0]: 512, TESTS[1]: 2048, TESTS[2]: 16512})
+
+
+class Reports(unittest.TestCase):
+    def test_shares_of_the_machine(self):
+        maker = make_moe.Maker("q4_0", 12, 1, FakeTokenizer())
+        model = FakeGguf(maker.tensors(), maker.metadata())
+        samples = {"penstock": {TESTS[0]: [1, 520, 1e9], TESTS[2]: [1, 30, 1e9]}, "llama.cpp": {TESTS[0]: [130], TESTS[2]: [15]}}
+        limits = [{"read_bytes_s": 30e9, "bf16_tiles_s": 7e12}]
+        options = argparse.Namespace(cpu_precision="exact", rounds=3)
+        prefill, decode = compare_llama_cpp.make_report(options, model, samples, limits)["rows"]
+        self.assertEqual(prefill["ratio_of_medians"], 4)
+        # Of a layer: q and o of 2048 x 4096, k and v of 2048 x 512, 8 experts of 3 x 2048 x 768, the router of 2048 x 128.
+        operations = 2 * 12 * (2 * 2048 * 4096 + 2 * 2048 * 512 + 8 * 3 * 2048 * 768 + 2048 * 128)
+        self.assertAlmostEqual(prefill["penstock"]["share_of_bf16_tiles"], 520 * operations / 7e12, delta=1e-4)
+        # Keys and values of 12 layers, 4 heads of 128, float32 here and f16 there.
+        kv = (16384 + 64) * 2 * 12 * 4 * 128
+        for side, rate, number_bytes in (("penstock", 30, 4), ("llama.cpp", 15, 2)):
+            self.assertEqual(decode[side]["bytes_per_token"], gguf_file.bytes_per_token(model) + kv * number_bytes)
+            self.assertAlmostEqual(decode[side]["share_of_read_bandwidth"], rate * decode[side]["bytes_per_token"] / 30e9, delta=1e-3)
+
+    def test_what_is_kept_beside_a_job(self):
+        samples = {"penstock": {"quiet": [100, 200, 300], "beside_the_job": [10, 80, 90]},
+                   "llama.cpp": {"quiet": [100], "beside_the_job": [8]}}
+        report = decode_beside_a_compile_job.make_report(argparse.Namespace(
+            cpu_precision="fast", rounds=3, decode=128, compiler="g++"), samples)
+        self.assertEqual({side: entry["kept"] for side, entry in report["sides"].items()}, {"penstock": 0.4, "llama.cpp": 0.08})
+
+    def test_serving_is_better_only_with_more_tokens_and_shorter_gaps(self):
+        def row(clients, rate, gap):
+            return {"concurrency": clients, "output_tok_s": rate, "input_tok_s": 1, "first_token_ms": {"p50": 1, "p99": 1},
+                    "inter_token_ms": {"p50": 1, "p99": gap}, "end_to_end_ms": {"p50": 1}}
+
+        rounds = [{"side": side, "rows": [row(1, rate, 20), row(4, rate, gap)], "share_of_processors_others_took": 0}
+                  for side, rate, gap in (("penstock", 50, 30), ("llama-server", 40, 25))]
+        options = argparse.Namespace(clients=[1, 4], requests=8, rounds=1, peer="true", penstock="true", model="m.gguf", threads=2,
+                                     prompt_tokens=256, output_tokens=64, cpu_precision="fast")
+        report = serve_beside_llama_server.make_report(options, rounds)
+        self.assertEqual([row["better_than_the_peer"] for row in report["rows"]],
+                         [{"output_tok_s": True, "inter_token_p99_ms": False}] * 2)
+
+    def test_sides_take_turns(self):
+        self.assertEqual([measuring.in_turn({"a": 1, "b": 2}, number) for number in range(3)], [["a", "b"], ["b", "a"], ["a", "b"]])
 
 
 class FakeTokenizer:

@@ -4,6 +4,7 @@ Metadata is a dict of name -> (type, value); an array's value is (type of its el
 contiguous one first, as in the file. What the types of tensors are is in TYPES alone.
 """
 import dataclasses
+import fractions
 import math
 import mmap
 import pathlib
@@ -122,19 +123,35 @@ def write_gguf(path, metadata, tensors, pieces_of):
         pad(file)
 
 
-def bytes_per_token(gguf):
-    """Bytes of weights that decoding a token reads: all of what is dense, and of the experts the share that is used.
+def bytes_per_token(model):
+    """Bytes of weights that decoding a token reads: all of what is dense, and of the experts the share that is at work.
 
     Of the embedding it is a row, which does not count; where the head is the same matrix, all of it does.
     """
-    used, n_experts = gguf.of_architecture("expert_used_count", 0), gguf.of_architecture("expert_count", 0)
-    tied = all(tensor.name != "output.weight" for tensor in gguf.tensors)
-    total = 0
-    for tensor in gguf.tensors:
-        if tensor.name == "token_embd.weight" and not tied:
-            continue
-        total += tensor.bytes * used // n_experts if "_exps." in tensor.name else tensor.bytes
-    return total
+    tied = all(tensor.name != "output.weight" for tensor in model.tensors)
+    return int(sum(tensor.bytes * share for tensor, share in shares_at_work(model)
+                   if tied or tensor.name != "token_embd.weight"))
+
+
+def operations_per_token(model):
+    """Multiplications and additions of a prompt's token with weights. Only the last token of a prompt goes through the head."""
+    once = ("token_embd.weight", "output.weight")
+    return int(sum(2 * math.prod(tensor.dims) * share for tensor, share in shares_at_work(model)
+                   if len(tensor.dims) > 1 and tensor.name not in once))
+
+
+def shares_at_work(model):
+    """Each tensor, and which share of it a token meets."""
+    at_work = fractions.Fraction(model.of_architecture("expert_used_count", 0), model.of_architecture("expert_count", 0) or 1)
+    for tensor in model.tensors:
+        yield tensor, at_work if "_exps." in tensor.name else 1
+
+
+def kv_numbers_per_token(model):
+    """Numbers in the keys and values of a token, over all layers."""
+    of = model.of_architecture
+    head_dim = of("attention.key_length") or of("embedding_length") // of("attention.head_count")
+    return 2 * of("block_count") * of("attention.head_count_kv") * head_dim
 
 
 def fetched_smollm2():

@@ -46,6 +46,11 @@ def spread(values):
     return {"min": min(values), "median": statistics.median(values), "max": max(values)}
 
 
+def in_turn(sides, number):
+    """Whoever was second in one round is first in the next."""
+    return list(sides) if number % 2 == 0 else list(sides)[::-1]
+
+
 class ForeignShare:
     """The share of the processors that went to others than this process's children, from the making of this object on.
 

@@ -2,7 +2,8 @@
 """Measures `penstock serve` beside llama-server: same machine, same GGUF, same threads, same clients, taking turns.
 
     bench/serve_beside_llama_server.py --penstock build/release/src/penstock --peer DIR/bin/llama-server \
-        --model SmolLM2-135M-Instruct.Q4_1.gguf [--rounds 3] [--threads 2] [--out bench/results/NAME.json]
+        --model SmolLM2-135M-Instruct.Q4_1.gguf [--rounds 5] [--threads 2] [--cpu-precision exact]
+        [--out bench/results/NAME.json]
 
 Each round starts one server, loads it with `penstock bench --url` at 1, 4 and 16 clients, stops it, and does the same
 with the other: they never run at once. The order changes from round to round. The peer gets as many slots as the most clients,
@@ -24,7 +25,7 @@ import time
 import urllib.error
 import urllib.request
 
-from measuring import ForeignShare, circumstances, spread, version_of, write_report
+from measuring import ForeignShare, circumstances, in_turn, spread, version_of, write_report
 
 START_SECONDS = 120
 STOP_SECONDS = 30
@@ -34,10 +35,7 @@ def main():
     options = parse_arguments()
     rounds = []
     for number in range(options.rounds):
-        sides = ["penstock", "llama-server"]
-        if number % 2:
-            sides.reverse()
-        for side in sides:
+        for side in in_turn(["penstock", "llama-server"], number):
             others = ForeignShare()
             with server(side, options) as url:
                 rows = load(url, number, options)
@@ -57,7 +55,8 @@ def parse_arguments():
     parser.add_argument("--peer", type=pathlib.Path, required=True, help="llama-server")
     parser.add_argument("--model", type=pathlib.Path, required=True)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu-precision", choices=["exact", "fast"], default="fast", help="of Penstock [fast]")
     parser.add_argument("--clients", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4, 16])
     parser.add_argument("--requests", type=int, default=32, help="for each number of clients")
     parser.add_argument("--prompt-tokens", type=int, default=256)
@@ -92,7 +91,7 @@ def command_of(side, port, options):
     threads = str(options.threads)
     if side == "penstock":
         return [options.penstock, "serve", options.model, "--port", str(port), "--threads", threads,
-                "--kv-tokens", str(slots * tokens_per_slot)]
+                "--cpu-precision", options.cpu_precision, "--kv-tokens", str(slots * tokens_per_slot)]
     return [options.peer, "-m", options.model, "--host", "127.0.0.1", "--port", str(port), "-t", threads, "-tb", threads,
             "-np", str(slots), "-c", str(slots * tokens_per_slot), "-fa", "on", "-lm", "none"]
 
@@ -154,9 +153,12 @@ def make_report(options, rounds):
             ours, peers = values("penstock", clients, measure), values("llama-server", clients, measure)
             row[measure] = {"penstock": spread(ours), "llama_server": spread(peers),
                             "ratio_of_medians": round(statistics.median(ours) / statistics.median(peers), 3)}
+        row["better_than_the_peer"] = {"output_tok_s": row["output_tok_s"]["ratio_of_medians"] > 1,
+                                       "inter_token_p99_ms": row["inter_token_p99_ms"]["ratio_of_medians"] < 1}
         rows.append(row)
     return circumstances(options) | {
         "peer": version_of(options.peer),
+        "cpu_precision": options.cpu_precision,
         "load": {"prompt_tokens": options.prompt_tokens, "output_tokens": options.output_tokens, "ignore_eos": True},
         "rounds": options.rounds,
         "share_of_processors_others_took": spread([r["share_of_processors_others_took"] for r in rounds]),
