@@ -4,12 +4,13 @@
     bench/make_moe.py OUT.gguf --experts-format q4_0|mxfp4|q8_0|nvfp4|q4_k [--layers 12] [--tokenizer SmolLM2.gguf]
 
 2,048 wide, 128 experts of 768, 8 at work on a token, 32 heads of 128 with 4 of keys and values. Routed experts are in the
-format asked for, the other matrices Q8_0, norms and routers float32. The tokenizer, and with it the vocabulary of 49,152, is
-that of SmolLM2 (scripts/fetch_smollm2.sh fetches it, unless --tokenizer names a file): so texts can be run too.
+format asked for, the other matrices Q8_0, norms and routers float32. The tokenizer, and with it the vocabulary of 49,152,
+is that of SmolLM2 (scripts/fetch_smollm2.sh fetches it, unless --tokenizer names a file): so texts can be run too.
 
 Activations neither grow nor vanish (rms_of), tokens stay different from each other, so that they go to different experts,
-every code of a format occurs, and scales differ from group to group. Rows are cut at random places from a stretch of random blocks, which is drawn
-once for each format and size: a file is written as fast as the disk takes it, with a few MB of memory.
+every code of a format occurs, and scales differ from group to group. Rows are cut at random places from a stretch of
+random blocks, which is drawn once for each format and size: a file is written as fast as the disk takes it, with little
+memory.
 """
 import argparse
 import math
