@@ -1,11 +1,12 @@
 # A room is a folder of src/ and one library target of the same name.
 #
-#   penstock_room(NAME [ROOMS left-hand rooms...] [LIBS third-party targets...])
+#   penstock_room(NAME [LINKED_BENCHES] [ROOMS left-hand rooms...] [LIBS third-party targets...])
 #
 # takes every .cc below the folder: *_test.cc become one test program NAME_test, *_fuzz.cc one program each, *_bench.cc one
-# program NAME_bench, the rest the library. An ISA in a file's name sets its flags, so that no other file can
-# contain instructions the machine may lack; such files keep every helper in an anonymous namespace (an inline function
-# with external linkage could be merged into code that runs everywhere).
+# program NAME_bench, the rest the library; with LINKED_BENCHES the benchmarks are part of the library, for `penstock bench
+# kernels`. An ISA in a file's name sets its flags, so that no other file can contain instructions the machine may lack;
+# such files keep every helper in an anonymous namespace (an inline function with external linkage could be merged into
+# code that runs everywhere).
 
 set(PENSTOCK_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -85,7 +86,7 @@ function(penstock_fuzz_targets room files)
 endfunction()
 
 function(penstock_room name)
-  cmake_parse_arguments(ROOM "" "" "ROOMS;LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "LINKED_BENCHES" "" "ROOMS;LIBS" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${folder}/*.cc)
   set(tests ${all})
@@ -93,6 +94,9 @@ function(penstock_room name)
   set(fuzzers ${all})
   list(FILTER tests INCLUDE REGEX "_test(_[a-z0-9]+)?\\.cc$")
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  if(ROOM_LINKED_BENCHES)
+    set(benches "")
+  endif()
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   set(sources ${all})
   list(REMOVE_ITEM sources ${tests} ${benches} ${fuzzers} ${folder}/main.cc)

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/version.h"
+#include "cli/bench/kernels_command.h"
 #include "cli/command.h"
 #include "cli/load/measure_server.h"
 #include "cli/model_options.h"
@@ -204,7 +205,10 @@ void add_bench_command(CLI::App& app, Action& action) {
                 {"penstock bench --url http://127.0.0.1:8080 --rate 2 --seconds 60 "
                  "--prompt-tokens lognormal:256,0.8 --output-tokens uniform:16-128",
                  "two requests a second at random moments, of many lengths"}}));
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+  const CLI::App* kernels = add_bench_kernels_command(*command, action);
+  command->callback([=, &action] {
+    if (!command->got_subcommand(kernels)) action = [options] { return run(*options); };
+  });
 }
 
 }  // namespace penstock

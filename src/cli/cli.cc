@@ -53,8 +53,9 @@ int usage_error(std::string_view message, std::string_view help_of) {
 
 // The command that was being parsed, as people type it: "penstock eval".
 std::string named_command(const CLI::App& app) {
-  const auto commands = app.get_subcommands();
-  return commands.empty() ? "penstock" : fmt::format("penstock {}", commands.front()->get_name());
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return command == &app ? "penstock" : "penstock " + command_path(*command);
 }
 
 int run_action(const Action& action, const std::string& command) {

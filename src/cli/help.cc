@@ -34,6 +34,12 @@ std::string entry(const std::string& name, const std::string& description) {
 
 }  // namespace
 
+std::string command_path(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  const bool nested = parent != nullptr && parent->get_parent() != nullptr;
+  return (nested ? command_path(*parent) + ' ' : "") + command.get_name();
+}
+
 HelpFormatter::HelpFormatter() { label("Positionals", "Arguments"); }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
@@ -48,7 +54,7 @@ std::string HelpFormatter::make_usage(const CLI::App* app, std::string /*name*/)
   const bool has_commands = app->get_parent() == nullptr;
   std::string usage = "\nUsage: penstock";
   if (has_commands) return usage + " COMMAND [options]\n";
-  usage += fmt::format(" {}", app->get_name());
+  usage += ' ' + command_path(*app);
   for (const CLI::Option* option : app->get_options()) {
     if (!option->get_positional()) continue;
     const std::string argument = option->get_name(/*positional=*/true);

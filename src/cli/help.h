@@ -6,6 +6,9 @@
 
 namespace penstock {
 
+// A command as people type it after the program's name: "bench kernels".
+std::string command_path(const CLI::App& command);
+
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter();

@@ -12,9 +12,10 @@
 namespace penstock {
 
 enum class OsPages : uint8_t {
-  kNormal,
-  kHuge
-};  // kHuge asks for 2 MiB OS pages; the kernel may not have them
+  kNormal,  // as the system is set
+  kHuge,    // asks for 2 MiB OS pages; the kernel may not have them
+  kSmall,   // refuses them: what mapped files have
+};
 
 // A private, zero-filled run of bytes, aligned to 2 MiB. Move-only; unmapped at the end.
 class AnonymousMemory {

@@ -229,6 +229,71 @@ class Bench(unittest.TestCase):
         self.assertRegex(done.stdout, r"^kind +tokens +batch +min tok/s +median tok/s +max tok/s\nprefill +32 +1 +[\d.]+ +[\d.]+ +[\d.]+\n$")
 
 
+class BenchKernels(Folder):
+    """`bench kernels`: that it runs and what it prints; speeds are not asserted."""
+
+    ROW = {"operation", "format", "memory", "isa", "threads", "tokens", "seconds", "bytes", "bytes_s", "share_of_read", "operations",
+           "operations_s", "arithmetic", "share_of_arithmetic"}
+
+    def test_json_has_limits_and_a_row_for_each_operation(self):
+        done = penstock("bench", "kernels", "--quick", "--filter", "q4_0/|rms-norm|router|attention-fast-4096|experts.*/bf16/",
+                        "--threads", "1,2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(set(report), {"machine", "quick", "limits", "rows"})
+        self.assertEqual(set(report["machine"]), {"cpu", "version", "commit"})
+        self.assertIs(report["quick"], True)
+        for limits in report["limits"]:
+            self.assertEqual(set(limits), {"isa", "threads", "read_bytes_s", "operations_s"})
+            self.assertTrue(all(rate > 0 for rate in limits["read_bytes_s"].values()))
+        for row in report["rows"]:
+            self.assertEqual(set(row), self.ROW)
+            self.assertTrue(0 < row["seconds"]["min"] <= row["seconds"]["median"] <= row["seconds"]["max"])
+            self.assertAlmostEqual(row["bytes_s"], row["bytes"] / row["seconds"]["median"], delta=1e-6 * row["bytes_s"])
+            self.assertEqual(row["share_of_read"] is None, row["memory"] == "cache", row)
+        kinds = {(row["operation"], row["memory"], row["tokens"]) for row in report["rows"]}
+        self.assertLessEqual({("matmul exact", "cache", 1), ("matmul exact", "cache", 512), ("matmul exact", "huge", 1),
+                              ("matmul exact", "4 KiB", 1), ("experts exact", "huge", 8), ("attention fast 4096", "huge", 1),
+                              ("rms norm", "cache", 512), ("router", "cache", 1)}, kinds)
+
+    def test_every_instruction_set_answers_as_the_reference_does(self):
+        """A wrong answer would stop the program."""
+        done = penstock("bench", "kernels", "--quick", "--isa", "all", "--filter", "q8_0/cache/.*/8|swiglu|rope|logits", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual({row["isa"] for row in report["rows"]}, {limits["isa"] for limits in report["limits"]})
+
+    def test_the_tables_fit_100_columns(self):
+        done = penstock("bench", "kernels", "--quick", "--filter", "rms|attention-exact-16384|matmul-exact/nvfp4-block/4-KiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limits, rows = done.stdout.split("\n\n")
+        self.assertRegex(limits, r"^the machine's limits +threads +read, huge +read, 4 KiB +float32 +int8 ")
+        self.assertRegex(rows, r"^operation +format +memory +isa +thr +tokens +time +GB/s +GOP/s +read +peak\n")
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        self.assertNotIn("…", done.stdout)
+
+    def test_names_are_listed_and_filtered(self):
+        done = penstock("bench", "kernels", "--list", "--filter", "^swiglu", "--isa", "scalar")
+        self.assertEqual(done.stdout, "swiglu/f32/cache/scalar/1\nswiglu/f32/cache/scalar/512\n")
+
+    def test_it_explains_itself(self):
+        done = penstock("bench", "kernels", "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("Usage: penstock bench kernels [options]", done.stdout)
+        self.assertIn("Examples:\n", done.stdout)
+        for option in ("--filter", "--threads", "--isa", "--list", "--quick", "--json"):
+            self.assertIn(option, done.stdout)
+
+    def test_mistakes_are_usage_errors(self):
+        for args, word in [(["--filter", "["], "no regular expression"), (["--filter", "nothing-like-it"], "--list"),
+                           (["--isa", "sse9"], "scalar"), (["--threads", "0"], "--threads"), ([TINY], TINY)]:
+            with self.subTest(args):
+                done = penstock("bench", "kernels", *args)
+                self.refused(done, 2, word)
+                self.assertIn("See penstock bench kernels --help.", done.stderr)
+        self.refused(penstock("bench", "--decode", "3", "kernels", "--list"), 2, "kernels")
+
+
 class BenchServer(unittest.TestCase):
     """`bench --url`, against a server of ours."""
 

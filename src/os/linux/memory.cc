@@ -57,9 +57,10 @@ Result<AnonymousMemory> AnonymousMemory::reserve(size_t bytes, OsPages pages) {
   }
   const auto address = reinterpret_cast<uintptr_t>(base);
   auto* const aligned = static_cast<std::byte*>(base) + (round_up(address, kAlignment) - address);
-  if (pages == OsPages::kHuge)
-    ::madvise(aligned, round_up(bytes, kAlignment),
-              MADV_HUGEPAGE);  // a wish: refusal changes nothing
+  if (pages != OsPages::kNormal) {
+    const int advice = pages == OsPages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
+    ::madvise(aligned, round_up(bytes, kAlignment), advice);  // a wish: refusal changes nothing
+  }
   return AnonymousMemory({aligned, bytes}, {static_cast<std::byte*>(base), mapped_bytes});
 }
 

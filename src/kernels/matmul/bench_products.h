@@ -1,0 +1,35 @@
+// Products of stored matrices with a step's tokens, as a layer of a model makes them: what the
+// benchmarks of matmul and of routed experts run.
+#pragma once
+
+#include <vector>
+
+#include "cpu/precision.h"
+#include "kernels/bench/kernel_bench.h"
+#include "tensor/format.h"
+
+namespace penstock {
+
+// One run multiplies tokens_of.size() matrices of the same shape, as one parallel region.
+struct BenchProducts {
+  Isa isa = Isa::kScalar;
+  Precision precision = Precision::kExact;
+  Format format = Format::kF32;
+  BenchMemory memory = BenchMemory::kCache;
+  int64_t rows = 0, cols = 0;
+  std::vector<int64_t> tokens_of = {};  // each matrix's
+  bool share_input = false;             // all matrices multiply the same tokens
+  bool generated = false;  // tokens that were generated, or a prompt's: as `fast` tells
+};
+
+// Whether `fast` has a product of its own for these; otherwise it is the exact one.
+bool has_fast_product(const BenchProducts& products);
+
+// `n_tokens` is what the report says.
+KernelBench products_bench(std::string_view operation, int64_t n_tokens,
+                           const BenchProducts& products);
+
+// The formats with kernels of their own (docs/design.md section 6).
+std::vector<Format> native_formats();
+
+}  // namespace penstock
