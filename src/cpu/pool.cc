@@ -55,17 +55,20 @@ class Pool::Impl {
 
   int n_workers() const { return n_workers_; }
   std::string& note() { return note_; }
+  void count_waiting(std::chrono::nanoseconds* waited) { waited_ = waited; }
 
  private:
   void work(int worker);
   uint32_t wait_for_epoch_after(uint32_t seen) const;
   void raise_epoch();
   void wait_until_idle() const;
+  void wait_and_count() const;
 
   const int n_workers_;
   std::string note_;
   std::vector<std::thread> threads_;
-  std::atomic<bool> is_running_ = false;  // guards against nested and concurrent runs: a bug
+  std::chrono::nanoseconds* waited_ = nullptr;  // the caller's; null: nobody asks
+  std::atomic<bool> is_running_ = false;        // guards against nested and concurrent runs: a bug
 
   const FunctionRef<void(int)>* task_ = nullptr;  // null in the last epoch: stop
   // Released by the caller after task_ and n_busy_ are written, acquired by workers before they
@@ -117,7 +120,7 @@ void Pool::Impl::run(FunctionRef<void(int)> task) {
     n_busy_.store(n_workers_ - 1, std::memory_order_relaxed);  // published by the epoch
     raise_epoch();
     task(0);
-    wait_until_idle();
+    waited_ == nullptr ? wait_until_idle() : wait_and_count();
   }
   is_running_.store(false, std::memory_order_release);
 }
@@ -141,6 +144,12 @@ void Pool::Impl::wait_until_idle() const {
   while (const int n_busy = n_busy_.load(std::memory_order_acquire)) {
     n_busy_.wait(n_busy, std::memory_order_acquire);
   }
+}
+
+void Pool::Impl::wait_and_count() const {
+  const auto began = std::chrono::steady_clock::now();
+  wait_until_idle();
+  *waited_ += std::chrono::steady_clock::now() - began;
 }
 
 void Pool::Impl::work(int worker) {
@@ -179,6 +188,7 @@ Result<std::unique_ptr<Pool>> Pool::make(PoolOptions options) {
 
 int Pool::n_workers() const { return impl_->n_workers(); }
 const std::string& Pool::note() const { return impl_->note(); }
+void Pool::count_waiting(std::chrono::nanoseconds* waited) { impl_->count_waiting(waited); }
 void Pool::run(FunctionRef<void(int)> task) { impl_->run(task); }
 
 void Pool::parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, int)> body) {

@@ -2,6 +2,7 @@
 // and then park.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,6 +36,10 @@ class Pool {
   int n_workers() const;
   // What was not done as asked (threads clamped, pinning refused), for the caller's log; or empty.
   const std::string& note() const;
+
+  // From now on adds to *waited what the caller waits for other workers at the end of each run;
+  // null: no longer.
+  void count_waiting(std::chrono::nanoseconds* waited);
 
   // Calls task(worker) once for each worker in [0, n_workers), and returns when all have returned.
   void run(FunctionRef<void(int worker)> task);

@@ -80,6 +80,28 @@ TEST(Pool, ParallelForCoversEachItemOnceWithWholeChunks) {
   }
 }
 
+// The other worker sleeps after the caller is done: that, and no more, is waiting.
+TEST(Pool, CountsWhatTheCallerWaitsForWhileItIsAsked) {
+  const auto pool = crowded_pool(2);
+  const auto run = [&] {
+    pool->run([](int worker) {
+      if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    });
+  };
+  std::chrono::nanoseconds waited{0};
+  run();
+  EXPECT_EQ(waited.count(), 0);
+  pool->count_waiting(&waited);
+  const auto began = std::chrono::steady_clock::now();
+  run();
+  EXPECT_GE(waited, std::chrono::milliseconds(10));
+  EXPECT_LE(waited, std::chrono::steady_clock::now() - began);
+  pool->count_waiting(nullptr);
+  const auto before = waited;
+  run();
+  EXPECT_EQ(waited, before);
+}
+
 TEST(Pool, TakesWhatTheLimitsPayForAndSaysWhatItClamped) {
   const CpuLimits limits = {{0, 1, 2, 3, 4, 5}, 2.5};
   const auto by_default = Pool::make({.pin = false, .limits = limits}).value();

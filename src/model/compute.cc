@@ -93,6 +93,16 @@ void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs) {
   });
 }
 
+OperationWork work_of(std::span<const MatmulJob> jobs) {
+  OperationWork work;
+  for (const auto& [w, x, y, n_generated] : jobs) {
+    work.bytes += static_cast<double>(w->data.size() + w->scales.size() + w->zeros.size());
+    work.operations += 2.0 * static_cast<double>(w->rows) * static_cast<double>(w->cols) *
+                       static_cast<double>(x.n_rows);
+  }
+  return work;
+}
+
 void for_each_row(const Compute& compute, int64_t n_rows, FunctionRef<void(Range)> body) {
   if (n_rows < kSerialRows || compute.pool->n_workers() == 1) {
     body({0, n_rows});

@@ -11,6 +11,7 @@
 #include "cpu/pool.h"
 #include "cpu/precision.h"
 #include "kernels/matmul/matmul_fast.h"
+#include "model/profile.h"
 #include "tensor/format.h"
 #include "tensor/rows.h"
 
@@ -22,6 +23,7 @@ struct Compute {
   Precision precision = Precision::kExact;
   // Kept from step to step for its memory only; for the fast class.
   std::vector<FastActivations>* activations = nullptr;
+  Profile* profile = nullptr;  // null: nobody asks where the time goes
 
   // For what decides more than it computes, like a router.
   Compute exact() const {
@@ -42,6 +44,9 @@ struct MatmulJob {
 // Runs the jobs as one parallel region: their weight rows, end to end, are cut into chunks that
 // workers take.
 void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs);
+
+// What they must read and compute.
+OperationWork work_of(std::span<const MatmulJob> jobs);
 
 // Calls body for ranges that cover [0, n_rows): on this thread when there are too few rows to be
 // worth waking workers.

@@ -92,6 +92,7 @@ Result<void> Decoder::check(std::span<const SequenceSlice> batch, size_t n_logit
 
 Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float> logits) {
   PENSTOCK_TRY(check(batch, logits.size()));
+  const StepTimer timer(compute_.profile);
   const StepTokens step(compute_, spec_, batch);
   if (step.n_tokens() == 0) return {};
   const auto n_floats = static_cast<size_t>(step.n_tokens() * spec_.hidden_dim);
@@ -104,7 +105,13 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
   return {};
 }
 
+void Decoder::set_profile(Profile* profile) {
+  compute_.profile = profile;
+  pool_->count_waiting(profile != nullptr ? &profile->waited : nullptr);
+}
+
 void Decoder::embed(const StepTokens& step, Rows<float> x) const {
+  const OperationTimer timer(compute_.profile, Operation::kEmbedding);
   for_each_row(compute_, x.n_rows, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const SequenceSlice& slice = step.slice_of(t);
@@ -120,10 +127,10 @@ void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
   const auto y = dense_rows(y_.data(), x.n_rows, x.cols);
   normalise(x, layer.attention_norm, h);
   layer.attention.forward(compute_, step, kv_, index, h, y);
-  add_rows(compute_, y, x);
+  add_residual(y, x);
   normalise(x, layer.ffn_norm, h);
   std::visit([&](auto& ffn) { ffn.forward(compute_, step, h, y); }, layer.ffn);
-  add_rows(compute_, y, x);
+  add_residual(y, x);
 }
 
 void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits) {
@@ -143,10 +150,18 @@ void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::spa
   normalise(h, final_norm_, h);
   // Prompts ask for few rows here, seldom worth the panels of prefill; so it is one kind for all.
   const MatmulJob job = {&head_, h, dense_rows(logits.data(), n_rows, spec_.vocab_size), n_rows};
+  const OperationTimer timer(compute_.profile, Operation::kLogits,
+                             [&] { return work_of({&job, 1}); });
   run_matmuls(compute_, std::span(&job, 1));
 }
 
+void Decoder::add_residual(Rows<const float> y, Rows<float> x) const {
+  const OperationTimer timer(compute_.profile, Operation::kResidual);
+  add_rows(compute_, y, x);
+}
+
 void Decoder::normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const {
+  const OperationTimer timer(compute_.profile, Operation::kNorm);
   for_each_row(compute_, x.n_rows, [&](Range range) {
     const Rows<const float> from = {x.row(range.begin), range.size(), x.cols, x.stride};
     const Rows<float> to = {y.row(range.begin), range.size(), y.cols, y.stride};

@@ -27,6 +27,7 @@ class Decoder final : public LanguageModel {
   const ModelSpec& spec() const override { return spec_; }
   int64_t n_pages() const override { return kv_.n_pages(); }
   Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
+  void set_profile(Profile* profile) override;
   void copy_page(PageId from, PageId to) override { kv_.copy_page(from, to); }
 
  private:
@@ -44,6 +45,7 @@ class Decoder final : public LanguageModel {
   void embed(const StepTokens& step, Rows<float> x) const;
   void run_layer(const StepTokens& step, int index, Rows<float> x);
   void write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits);
+  void add_residual(Rows<const float> y, Rows<float> x) const;
   void normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const;
 
   ModelSpec spec_;

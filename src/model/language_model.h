@@ -12,6 +12,7 @@
 #include "checkpoint/model_spec.h"
 #include "memory/kv_store.h"
 #include "memory/page_pool.h"
+#include "model/profile.h"
 
 namespace penstock {
 
@@ -48,6 +49,9 @@ class LanguageModel {
 
   // Copies what one page holds, in every layer: copy on write of a shared page.
   virtual void copy_page(PageId from, PageId to) = 0;
+
+  // From now on adds to it where steps spend their time; null: no longer. It outlives its use.
+  virtual void set_profile(Profile* /*profile*/) {}
 
   // Recurrent families keep a state of fixed size per sequence, which a step reads and leaves as it
   // is after the slice's tokens (after an error: undefined). This many fit; 0: the family has none.

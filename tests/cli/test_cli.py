@@ -19,6 +19,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/golden/models/llama"  # a random model of 96 tokens, without a tokenizer
+MIXTURE = ROOT / "tests/golden/models/qwen3_moe"
 TINY_CONTEXT = json.loads((TINY / "config.json").read_text())["max_position_embeddings"]
 COMMANDS = ["run", "chat", "serve", "ctl", "eval", "bench", "pack", "tokenize", "template"]
 NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
@@ -227,6 +228,29 @@ class Bench(unittest.TestCase):
     def test_table_has_the_same_rows(self):
         done = penstock("bench", TINY, "--prefill", 32, "--decode", 0, "--repetitions", 1)
         self.assertRegex(done.stdout, r"^kind +tokens +batch +min tok/s +median tok/s +max tok/s\nprefill +32 +1 +[\d.]+ +[\d.]+ +[\d.]+\n$")
+
+
+    def test_a_breakdown_sums_to_the_step(self):
+        done = penstock("bench", MIXTURE, "--prefill", 32, "--decode", 8, "--repetitions", 2, "--chunk", 16, "--breakdown", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        prefill, decode = (row["breakdown"] for row in json.loads(done.stdout)["rows"])
+        self.assertEqual((prefill["steps"], decode["steps"]), (2 * 2, 2 * 8))
+        for step in (prefill, decode):
+            lines = {line["operation"]: line for line in step["by_operation"]}
+            self.assertEqual(list(lines)[-1], "other")
+            self.assertLessEqual({"norms", "q, k, v product", "attention", "router", "expert gate, up", "expert down", "logits product"},
+                                 set(lines))
+            self.assertAlmostEqual(sum(line["seconds"] for line in lines.values()), step["seconds"])
+            self.assertAlmostEqual(sum(line["share"] for line in lines.values()), 1)
+            self.assertAlmostEqual(sum(line["bytes"] or 0 for line in lines.values()), step["bytes"])
+            self.assertTrue(0 <= step["waiting_seconds"] <= step["seconds"])
+        self.assertGreater(prefill["operations"], 8 * decode["operations"])  # 16 tokens a step, logits only in the last
+
+    def test_the_breakdown_is_a_table_for_each_kind(self):
+        done = penstock("bench", TINY, "--prefill", 8, "--decode", 2, "--repetitions", 1, "--breakdown")
+        for kind in ("prefill", "decode"):
+            self.assertRegex(done.stdout, rf"(?m)^{kind} step +ms +share +waiting ms +MB +GB/s +GOP/s$")
+        self.assertEqual(len(re.findall(r"(?m)^whole step +[\d.]+ +100.0% ", done.stdout)), 2)
 
 
 class BenchKernels(Folder):

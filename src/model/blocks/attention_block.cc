@@ -38,6 +38,26 @@ std::vector<PagePointers<T>> page_pointers(const StepTokens& step, const KvStore
   return all;
 }
 
+// Each slice's visible keys and values are read once, whatever its tokens; a score and a sum take
+// two operations each a head's number.
+OperationWork attention_work(const AttentionShape& shape, const StepTokens& step,
+                             size_t number_bytes) {
+  OperationWork work;
+  for (const SequenceSlice& slice : step.slices()) {
+    const auto n_tokens = static_cast<int64_t>(slice.tokens.size());
+    int64_t n_pairs = 0;  // of a token and a key that it sees
+    for (int64_t i = slice.position; i < slice.position + n_tokens; ++i) {
+      n_pairs += shape.window > 0 ? std::min(i + 1, shape.window) : i + 1;
+    }
+    const int64_t end = slice.position + n_tokens;
+    const int64_t n_keys = shape.window > 0 ? std::min(end, shape.window + n_tokens - 1) : end;
+    work.bytes += 2.0 * static_cast<double>(number_bytes) * shape.n_kv_heads * shape.head_dim *
+                  static_cast<double>(n_keys);
+    work.operations += 4.0 * shape.n_heads * shape.head_dim * static_cast<double>(n_pairs);
+  }
+  return work;
+}
+
 }  // namespace
 
 Result<AttentionBlock> AttentionBlock::load(const ModelSpec& spec, const AttentionPart& part,
@@ -77,6 +97,8 @@ void AttentionBlock::forward(const Compute& compute, const StepTokens& step, con
   const MatmulJob output = {&wo_,
                             dense_rows<const float>(heads_out_.data(), step.n_tokens(), wo_.cols),
                             y, step.n_generated()};
+  const OperationTimer timer(compute.profile, Operation::kAttentionOutput,
+                             [&] { return work_of({&output, 1}); });
   run_matmuls(compute, std::span(&output, 1));
   if (part_.o_bias)
     for_each_row(compute, y.n_rows, [&](Range range) { add_bias(o_bias_, y, range); });
@@ -90,11 +112,13 @@ void AttentionBlock::project(const Compute& compute, const StepTokens& step, Row
       MatmulJob{&wq_, h, dense_rows(q_.data(), h.n_rows, wq_.rows), step.n_generated()},
       MatmulJob{&wk_, h, dense_rows(k_.data(), h.n_rows, wk_.rows), step.n_generated()},
       MatmulJob{&wv_, h, dense_rows(v_.data(), h.n_rows, wv_.rows), step.n_generated()}};
+  const OperationTimer timer(compute.profile, Operation::kQkv, [&] { return work_of(jobs); });
   run_matmuls(compute, jobs);
 }
 
 void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& step,
                                       const KvStore& kv, int layer) {
+  const OperationTimer timer(compute.profile, Operation::kRope);
   const int64_t n_tokens = step.n_tokens();
   const auto q = dense_rows(q_.data(), n_tokens, wq_.rows);
   const auto k = dense_rows(k_.data(), n_tokens, wk_.rows);
@@ -147,6 +171,9 @@ void AttentionBlock::attend(const Compute& compute, const StepTokens& step, cons
                             int layer) {
   const AttentionShape heads_shape = shape();
   const bool exact = kv.shape().format == KvFormat::kF32;
+  const OperationTimer timer(compute.profile, Operation::kAttention, [&] {
+    return attention_work(heads_shape, step, exact ? sizeof(float) : sizeof(uint16_t));
+  });
   struct Task {
     size_t slice;
     Range tokens;  // within the slice

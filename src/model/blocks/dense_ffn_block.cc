@@ -36,13 +36,22 @@ void DenseFfnBlock::forward(const Compute& compute, const StepTokens& step, Rows
   const auto up = dense_rows(up_out_.data(), h.n_rows, up_.rows);
   const std::array inputs = {MatmulJob{&gate_, h, gate, step.n_generated()},
                              MatmulJob{&up_, h, up, step.n_generated()}};
-  run_matmuls(compute, inputs);
-  for_each_row(compute, h.n_rows, [&](Range range) {
-    add_bias(gate_bias_, gate, range);
-    add_bias(up_bias_, up, range);
-    swiglu_exact(compute.isa, part_of(gate, range), part_of(up, range), part_of(gate, range));
-  });
+  {
+    const OperationTimer timer(compute.profile, Operation::kFfnGateUp,
+                               [&] { return work_of(inputs); });
+    run_matmuls(compute, inputs);
+  }
+  {
+    const OperationTimer timer(compute.profile, Operation::kFfnActivation);
+    for_each_row(compute, h.n_rows, [&](Range range) {
+      add_bias(gate_bias_, gate, range);
+      add_bias(up_bias_, up, range);
+      swiglu_exact(compute.isa, part_of(gate, range), part_of(up, range), part_of(gate, range));
+    });
+  }
   const MatmulJob output = {&down_, gate, y, step.n_generated()};
+  const OperationTimer timer(compute.profile, Operation::kFfnDown,
+                             [&] { return work_of({&output, 1}); });
   run_matmuls(compute, std::span(&output, 1));
   if (!down_bias_.empty())
     for_each_row(compute, y.n_rows, [&](Range range) { add_bias(down_bias_, y, range); });

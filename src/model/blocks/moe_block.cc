@@ -31,14 +31,14 @@ Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
 void MoeBlock::forward(const Compute& compute, const StepTokens& step, Rows<const float> h,
                        Rows<float> y) {
   choose(compute, h);
-  const std::vector<Group> groups = group_by_expert(step);
-  gather(compute, h);
+  const std::vector<Group> groups = group(compute, step, h);
   run_experts(compute, groups);
   combine(compute, y);
   if (shared_) {
     shared_out_.resize(static_cast<size_t>(y.n_rows * y.cols));
     const auto shared = dense_rows(shared_out_.data(), y.n_rows, y.cols);
     shared_->forward(compute, step, h, shared);
+    const OperationTimer timer(compute.profile, Operation::kCombine);
     add_rows(compute, shared, y);
   }
 }
@@ -48,6 +48,8 @@ void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
   choices_.resize(static_cast<size_t>(h.n_rows * part_.top_k));
   const auto logits = dense_rows(logits_.data(), h.n_rows, part_.n_experts);
   const MatmulJob job = {&router_, h, logits};
+  const OperationTimer timer(compute.profile, Operation::kRouter,
+                             [&] { return work_of({&job, 1}); });
   run_matmuls(compute.exact(), std::span(&job, 1));
   for_each_row(compute, h.n_rows, [&](Range range) {
     const auto top_k = static_cast<size_t>(part_.top_k);
@@ -56,6 +58,14 @@ void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
             std::span(choices_).subspan(static_cast<size_t>(t) * top_k, top_k));
     }
   });
+}
+
+std::vector<MoeBlock::Group> MoeBlock::group(const Compute& compute, const StepTokens& step,
+                                             Rows<const float> h) {
+  const OperationTimer timer(compute.profile, Operation::kGrouping);
+  std::vector<Group> groups = group_by_expert(step);
+  gather(compute, h);
+  return groups;
 }
 
 // A counting sort of the assignments by expert, tokens in order within each: generated ones first.
@@ -109,22 +119,31 @@ void MoeBlock::run_experts(const Compute& compute, std::span<const Group> groups
     jobs.push_back(
         {&group.expert->up, input, rows(up_out_, group.rows, part_.expert_dim), group.n_generated});
   }
-  run_matmuls(compute, jobs);
-
-  for_each_row(compute, n_rows, [&](Range range) {
-    const auto gate = rows(gate_out_, range, part_.expert_dim);
-    swiglu_exact(compute.isa, gate, rows(up_out_, range, part_.expert_dim), gate);
-  });
+  {
+    const OperationTimer timer(compute.profile, Operation::kExpertGateUp,
+                               [&] { return work_of(jobs); });
+    run_matmuls(compute, jobs);
+  }
+  {
+    const OperationTimer timer(compute.profile, Operation::kExpertActivation);
+    for_each_row(compute, n_rows, [&](Range range) {
+      const auto gate = rows(gate_out_, range, part_.expert_dim);
+      swiglu_exact(compute.isa, gate, rows(up_out_, range, part_.expert_dim), gate);
+    });
+  }
 
   jobs.clear();
   for (const Group& group : groups) {
     jobs.push_back({&group.expert->down, rows(gate_out_, group.rows, part_.expert_dim),
                     rows(outputs_, group.rows, hidden), group.n_generated});
   }
+  const OperationTimer timer(compute.profile, Operation::kExpertDown,
+                             [&] { return work_of(jobs); });
   run_matmuls(compute, jobs);
 }
 
 void MoeBlock::combine(const Compute& compute, Rows<float> y) const {
+  const OperationTimer timer(compute.profile, Operation::kCombine);
   const auto outputs = dense_rows(outputs_.data(), static_cast<int64_t>(row_of_.size()), y.cols);
   for_each_row(compute, y.n_rows, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {

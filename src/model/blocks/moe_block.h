@@ -37,6 +37,7 @@ class MoeBlock {
   };
 
   void choose(const Compute& compute, Rows<const float> h);
+  std::vector<Group> group(const Compute& compute, const StepTokens& step, Rows<const float> h);
   std::vector<Group> group_by_expert(const StepTokens& step);
   void gather(const Compute& compute, Rows<const float> h);
   void run_experts(const Compute& compute, std::span<const Group> groups);

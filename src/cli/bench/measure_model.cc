@@ -1,0 +1,195 @@
+#include "cli/bench/measure_model.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "cli/bench/breakdown.h"
+#include "cli/bench/machine_json.h"
+#include "cli/progress.h"
+#include "cli/sequence_runner.h"
+#include "cli/table.h"
+#include "os/terminal.h"
+
+namespace penstock {
+namespace {
+
+// One measured quantity: a number of tokens, and their rate in each repetition, slowest first.
+struct Row {
+  std::string_view kind;
+  int64_t n_tokens;
+  std::vector<double> rates;
+  Profile profile = {};  // of as many other repetitions, where it is asked for
+
+  double median() const {
+    const size_t middle = rates.size() / 2;
+    return rates.size() % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2;
+  }
+};
+
+// Spread over the vocabulary, so that a mixture's tokens visit many experts.
+std::vector<int32_t> some_tokens(int64_t n, int64_t vocab_size) {
+  constexpr int64_t kPrime = 1'000'003;
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<int32_t>(i * kPrime % vocab_size));
+  return tokens;
+}
+
+Result<void> nothing(std::span<const float>) { return {}; }
+
+// Runs prefill and decode, and times what counts of them.
+class ModelTimer {
+ public:
+  ModelTimer(LanguageModel& model, int64_t chunk) : model_(model), runner_(model, chunk) {}
+
+  // Where steps that count spend their time goes there; null: nowhere.
+  void set_profile(Profile* profile) { profile_ = profile; }
+
+  // Seconds for n tokens from an empty context, in chunks.
+  Result<double> prefill(int64_t n) {
+    const auto tokens = some_tokens(n, runner_.vocab_size());
+    PENSTOCK_TRY(runner_.begin(n));
+    return seconds_of(
+        [&] { return runner_.extend(tokens, TokenOrigin::kPrompt, LogitRows::kLast, nothing); });
+  }
+
+  // Seconds for n tokens one by one, after a first one that is not timed.
+  Result<double> decode(int64_t n) {
+    const auto tokens = some_tokens(n + 1, runner_.vocab_size());
+    PENSTOCK_TRY(runner_.begin(n + 1));
+    PENSTOCK_TRY(runner_.extend(std::span(tokens).first(1), TokenOrigin::kPrompt, LogitRows::kLast,
+                                nothing));
+    return seconds_of([&]() -> Result<void> {
+      for (size_t i = 1; i < tokens.size(); ++i) {
+        PENSTOCK_TRY(runner_.extend(std::span(tokens).subspan(i, 1), TokenOrigin::kGenerated,
+                                    LogitRows::kLast, nothing));
+      }
+      return {};
+    });
+  }
+
+ private:
+  Result<double> seconds_of(const std::function<Result<void>()>& work) {
+    model_.set_profile(profile_);
+    const auto began = std::chrono::steady_clock::now();
+    const Result<void> done = work();
+    const auto ended = std::chrono::steady_clock::now();
+    model_.set_profile(nullptr);
+    PENSTOCK_TRY(done);
+    return std::chrono::duration<double>(ended - began).count();
+  }
+
+  LanguageModel& model_;
+  SequenceRunner runner_;
+  Profile* profile_ = nullptr;
+};
+
+// The first run is not counted: it touches the weights for the first time.
+Result<Row> measure(ModelTimer& timer, std::string_view kind, int64_t n_tokens,
+                    const ModelBenchOptions& options,
+                    Result<double> (ModelTimer::*run)(int64_t n_tokens)) {
+  Row row = {.kind = kind, .n_tokens = n_tokens, .rates = {}};
+  PENSTOCK_TRY((timer.*run)(n_tokens));
+  for (int i = 0; i < options.repetitions; ++i) {
+    PENSTOCK_ASSIGN(const double taken, (timer.*run)(n_tokens));
+    row.rates.push_back(static_cast<double>(n_tokens) / taken);
+    if (options.breakdown) {  // in turn, so that a busy machine disturbs both alike
+      timer.set_profile(&row.profile);
+      PENSTOCK_TRY((timer.*run)(n_tokens));
+      timer.set_profile(nullptr);
+    }
+  }
+  std::ranges::sort(row.rates);
+  return row;
+}
+
+Json to_json(const std::vector<Row>& rows, const LoadReport& report, bool breakdown) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    list.push_back(
+        {{"kind", row.kind},
+         {"tokens", row.n_tokens},
+         {"batch", 1},
+         {"tok_s",
+          {{"min", row.rates.front()}, {"median", row.median()}, {"max", row.rates.back()}}}});
+    if (breakdown) list.back()["breakdown"] = breakdown_json(row.profile);
+  }
+  Json machine = machine_json();
+  machine["isa"] = to_string(report.isa);
+  machine["precision"] = to_string(report.precision);
+  machine["threads"] = report.n_threads;
+  return {{"machine", machine}, {"rows", list}};
+}
+
+std::string to_table(const std::vector<Row>& rows, bool breakdown) {
+  constexpr auto kRight = Table::Align::kRight;
+  Table table({{"kind"},
+               {"tokens", kRight},
+               {"batch", kRight},
+               {"min tok/s", kRight},
+               {"median tok/s", kRight},
+               {"max tok/s", kRight}});
+  const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
+  for (const Row& row : rows) {
+    table.add_row({std::string(row.kind), std::to_string(row.n_tokens), "1",
+                   rate(row.rates.front()), rate(row.median()), rate(row.rates.back())});
+  }
+  const int columns = terminal_columns(stdout);
+  std::string text = table.text(columns);
+  for (const Row& row : rows) {
+    if (breakdown) text += '\n' + breakdown_table(row.kind, row.profile, columns);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
+  const auto add_count = [&](const char* name, auto& value, int lowest, const char* description) {
+    command.add_option(name, value, description)
+        ->type_name("N")
+        ->capture_default_str()
+        ->check(CLI::Range(lowest, 1 << 24));
+  };
+  add_count("--prefill", options.n_prefill, 0,
+            "tokens of a prompt, from an empty context; 0: do not measure");
+  add_count("--decode", options.n_decode, 0,
+            "tokens one by one, from an empty context; 0: do not measure");
+  add_count("--repetitions", options.repetitions, 1,
+            "measurements of each, after one that does not count");
+  add_count("--chunk", options.chunk, 1, "tokens in one prefill step");
+  command.add_flag(
+      "--breakdown", options.breakdown,
+      "after each repetition another one, to tell where a step's time goes by operation");
+  add_model_options(command, options.model);
+}
+
+Result<void> measure_model(ModelBenchOptions options) {
+  PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.model.path));
+  options.model.kv_tokens = std::max(options.n_prefill, options.n_decode + 1);
+  ProgressDisplay progress;
+  PENSTOCK_ASSIGN(const LoadedModel loaded, load(checkpoint, options.model, progress.function()));
+  progress.finish();
+  for (const std::string& line : describe(checkpoint, loaded.report)) {
+    fmt::print(stderr, "{}\n", line);
+  }
+
+  ModelTimer timer(*loaded.model, options.chunk);
+  std::vector<Row> rows;
+  if (options.n_prefill > 0) {
+    PENSTOCK_ASSIGN(rows.emplace_back(),
+                    measure(timer, "prefill", options.n_prefill, options, &ModelTimer::prefill));
+  }
+  if (options.n_decode > 0) {
+    PENSTOCK_ASSIGN(rows.emplace_back(),
+                    measure(timer, "decode", options.n_decode, options, &ModelTimer::decode));
+  }
+  fmt::print("{}", options.json ? to_json(rows, loaded.report, options.breakdown).dump(2) + "\n"
+                                : to_table(rows, options.breakdown));
+  return {};
+}
+
+}  // namespace penstock

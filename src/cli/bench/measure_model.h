@@ -1,0 +1,27 @@
+// `penstock bench MODEL`: tokens a second, prefill and decode apart, and where their time goes.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "cli/model_options.h"
+
+namespace penstock {
+
+struct ModelBenchOptions {
+  ModelOptions model = {};
+  int64_t n_prefill = 512;
+  int64_t n_decode = 128;
+  int64_t chunk = 512;
+  int repetitions = 5;
+  bool breakdown = false;
+  bool json = false;
+};
+
+// --prefill, --decode, --repetitions, --chunk, --breakdown, and those of the model.
+void add_model_bench_options(CLI::App& command, ModelBenchOptions& options);
+
+// Prints the report to standard output.
+Result<void> measure_model(ModelBenchOptions options);
+
+}  // namespace penstock
