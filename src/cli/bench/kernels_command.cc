@@ -38,7 +38,7 @@ struct KernelsOptions {
 };
 
 Result<std::vector<Isa>> chosen_isas(const std::vector<std::string>& names) {
-  const std::vector<Isa> supported = supported_isas();
+  std::vector<Isa> supported = supported_isas();
   if (names.empty()) {
     PENSTOCK_ASSIGN(const Isa best, choose_isa());
     return std::vector<Isa>{best};
@@ -48,8 +48,8 @@ Result<std::vector<Isa>> chosen_isas(const std::vector<std::string>& names) {
     if (name == "all") return supported;
     const auto isa = std::ranges::find(supported, name, [](Isa each) { return to_string(each); });
     if (isa == supported.end()) {
-      std::vector<std::string_view> known;
-      for (const Isa each : supported) known.push_back(to_string(each));
+      std::vector<std::string_view> known(supported.size());
+      std::ranges::transform(supported, known.begin(), [](Isa each) { return to_string(each); });
       return fail(ErrorKind::kInvalidArgument, "--isa {}: this machine has {}", name,
                   fmt::join(known, ", "));
     }

@@ -34,6 +34,7 @@ struct Row {
 std::vector<int32_t> some_tokens(int64_t n, int64_t vocab_size) {
   constexpr int64_t kPrime = 1'000'003;
   std::vector<int32_t> tokens;
+  tokens.reserve(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<int32_t>(i * kPrime % vocab_size));
   return tokens;
 }

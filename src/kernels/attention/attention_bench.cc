@@ -73,7 +73,7 @@ class Layers {
 
   // Every token's numbers begin at another place of one row of random ones.
   static void write(T* store, int64_t n_positions) {
-    constexpr int64_t kPlaces = 4 * 4099;
+    constexpr int64_t kPlaces = 16'396;
     const auto numbers = random_floats(static_cast<int64_t>(kRow) + kPlaces, 2);
     const auto at = [&](int64_t seed) {
       return std::span(numbers).subspan(size(seed % kPlaces), kRow);

@@ -39,6 +39,7 @@ RunSeconds time_runs(const BenchEffort& effort, FunctionRef<double(int64_t n)> s
     n = static_cast<int64_t>(std::ceil(static_cast<double>(n) * std::min(missing, kMostAtOnce)));
   }
   std::vector<double> samples;
+  samples.reserve(static_cast<size_t>(effort.n_samples));
   for (int i = 0; i < effort.n_samples; ++i) {
     samples.push_back(seconds_of(n) / static_cast<double>(n));
   }

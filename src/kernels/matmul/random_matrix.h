@@ -197,6 +197,7 @@ struct FormatCase {
 
 inline std::vector<FormatCase> every_format_case() {
   std::vector<FormatCase> cases;
+  cases.reserve(size_t{2} * kFormatCount);
   for (int i = 0; i < kFormatCount; ++i) cases.push_back({.format = static_cast<Format>(i)});
   for (const auto scales : {ScaleFormat::kBF16, ScaleFormat::kF16, ScaleFormat::kE8M0}) {
     cases.push_back({.format = Format::kFp8Block, .scale_format = scales, .group_cols = 16});
