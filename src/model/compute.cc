@@ -43,10 +43,10 @@ std::vector<size_t> prepare_activations(const Compute& compute, std::span<const 
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (i == 0 || !is_same_input(jobs[i - 1], jobs[i])) {
       FastActivations& next = all[n_inputs++];
-      const bool int8 = std::ranges::any_of(jobs.subspan(i), [&](const MatmulJob& job) {
-        return is_same_input(job, jobs[i]) && has_int8_kernel(compute.isa, job.w->format);
+      const bool integer = std::ranges::any_of(jobs.subspan(i), [&](const MatmulJob& job) {
+        return is_same_input(job, jobs[i]) && has_integer_kernel(compute.isa, *job.w);
       });
-      next.begin(compute.isa, jobs[i].x, jobs[i].n_generated, int8);
+      next.begin(compute.isa, jobs[i].x, jobs[i].n_generated, integer);
       for (int64_t part = 0; part < next.n_parts(); ++part) parts.push_back({&next, part});
     }
     of_job.push_back(n_inputs - 1);

@@ -123,9 +123,9 @@ class ProductsRun {
   }
 
   void prepare_activations(Pool& pool) {
-    const bool int8 = has_int8_kernel(of_.isa, of_.format);
+    const bool integer = has_integer_kernel(of_.isa, ring_.at(0));
     for (size_t i = 0; i < activations_.size(); ++i) {
-      activations_[i].begin(of_.isa, x_[i], of_.generated ? x_[i].n_rows : 0, int8);
+      activations_[i].begin(of_.isa, x_[i], of_.generated ? x_[i].n_rows : 0, integer);
     }
     share_rows(pool, static_cast<int64_t>(activations_.size()), [&](Range range) {
       for (int64_t i = range.begin; i < range.end; ++i) {
@@ -151,10 +151,10 @@ class ProductsRun {
     if (of_.precision == Precision::kExact) {
       matmul_exact_ref(w, rows, x, y);
     } else if (of_.generated) {
-      Int8Rows codes;
+      Int16Rows codes;
       codes.resize(x.n_rows, x.cols);
       codes.quantise(Isa::kScalar, x, {0, x.n_rows});
-      matmul_int8_ref(w, rows, codes, y);
+      matmul_integer_ref(w, rows, codes, y);
     } else {
       matmul_bf16_ref(w, rows, x, y);
     }
@@ -194,8 +194,9 @@ BenchWork work_of(const BenchProducts& of) {
 }  // namespace
 
 bool has_fast_product(const BenchProducts& products) {
-  return products.generated ? has_int8_kernel(products.isa, products.format)
-                            : products.isa == Isa::kAmx;
+  return products.generated
+             ? has_integer_kernel(products.isa, {.format = products.format, .rows = products.rows})
+             : products.isa == Isa::kAmx;
 }
 
 KernelBench products_bench(std::string_view operation, int64_t n_tokens,

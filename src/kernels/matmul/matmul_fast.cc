@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/matmul/int8_kernels.h"
+#include "kernels/matmul/integer_kernels.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_bf16_amx.h"
 #include "kernels/matmul/tile_filler.h"
@@ -17,20 +17,17 @@ namespace {
 // level. A multiple of every format's group.
 constexpr int64_t kWidenedCols = 1024;
 
-MultiplyInt8Row int8_kernel(Isa isa, Format format) {
-  if (isa < Isa::kAvx512) return nullptr;
-  return int8_kernels_avx512().multiply_row[static_cast<size_t>(format)];
+MultiplyIntegerRows integer_kernel(Isa isa, const MatrixView& w) {
+  if (isa < Isa::kAvx512 || w.rows < kLeastIntegerRows) return nullptr;
+  return integer_kernels_avx512().multiply_rows[static_cast<size_t>(w.format)];
 }
 
-void multiply_int8(MultiplyInt8Row kernel, const MatrixView& w, Range rows, const Int8Rows& x,
-                   Rows<float> y) {
-  thread_local std::vector<Int8Row> tokens;
+void multiply_integer(MultiplyIntegerRows kernel, const MatrixView& w, Range rows,
+                      const Int16Rows& x, Rows<float> y) {
+  thread_local std::vector<Int16Row> tokens;
   tokens.clear();
   for (int64_t t = 0; t < x.n_rows(); ++t) tokens.push_back(x.row(t));
-  const StoredRows stored = stored_rows(w);
-  for (int64_t n = rows.begin; n < rows.end; ++n) {
-    kernel(stored, n, tokens.data(), x.n_rows(), w.scale, y.data + n, y.stride);
-  }
+  kernel(stored_rows(w), w.rows, rows, tokens.data(), x.n_rows(), w.scale, y.data, y.stride);
 }
 
 // Several panels of 32 weight rows are rounded to bf16 and stay in the second cache level while all
@@ -116,24 +113,24 @@ class AmxPanels {
 
 }  // namespace
 
-void FastActivations::begin(Isa isa, Rows<const float> x, int64_t n_decode, bool int8) {
+void FastActivations::begin(Isa isa, Rows<const float> x, int64_t n_decode, bool integer) {
   PENSTOCK_CHECK(n_decode >= 0 && n_decode <= x.n_rows, "more decode rows than rows");
   isa_ = isa;
   x_ = x;
   n_decode_ = n_decode;
-  int8_.resize(int8 ? n_decode : 0, x.cols);
+  codes_.resize(integer ? n_decode : 0, x.cols);
   if (uses_tiles()) tiles_.resize(x.n_rows - n_decode, x.cols);
 }
 
 void FastActivations::prepare(Range parts) {
-  const int64_t n_int8 = int8_.n_rows();
-  const Range decode = {parts.begin, std::min(parts.end, n_int8)};
-  if (decode.size() > 0) int8_.quantise(isa_, decode_rows(), decode);
-  const Range tiles = {std::max(parts.begin - n_int8, int64_t{0}), parts.end - n_int8};
+  const int64_t n_codes = codes_.n_rows();
+  const Range decode = {parts.begin, std::min(parts.end, n_codes)};
+  if (decode.size() > 0) codes_.quantise(isa_, decode_rows(), decode);
+  const Range tiles = {std::max(parts.begin - n_codes, int64_t{0}), parts.end - n_codes};
   if (uses_tiles() && tiles.size() > 0) tiles_.pack(prefill_rows(), tiles);
 }
 
-bool has_int8_kernel(Isa isa, Format format) { return int8_kernel(isa, format) != nullptr; }
+bool has_integer_kernel(Isa isa, const MatrixView& w) { return integer_kernel(isa, w) != nullptr; }
 
 void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations& x,
                  Rows<float> y) {
@@ -147,9 +144,9 @@ void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations
   const Rows<float> y_decode = {y.data, decode.n_rows, y.cols, y.stride};
   const Rows<float> y_prefill = {y.row(decode.n_rows), prefill.n_rows, y.cols, y.stride};
   if (decode.n_rows > 0) {
-    if (const MultiplyInt8Row kernel = int8_kernel(isa, w.format)) {
-      PENSTOCK_CHECK(x.int8().n_rows() == decode.n_rows, "no codes were made for this matrix");
-      multiply_int8(kernel, w, rows, x.int8(), y_decode);
+    if (const MultiplyIntegerRows kernel = integer_kernel(isa, w)) {
+      PENSTOCK_CHECK(x.codes().n_rows() == decode.n_rows, "no codes were made for this matrix");
+      multiply_integer(kernel, w, rows, x.codes(), y_decode);
     } else {
       matmul_exact(isa, w, rows, decode, y_decode);
     }

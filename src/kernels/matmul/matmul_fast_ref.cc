@@ -27,12 +27,12 @@ float as_bf16(float number) { return bf16_to_f32(f32_to_bf16(number)); }
 
 }  // namespace
 
-void matmul_int8_ref(const MatrixView& w, Range rows, const Int8Rows& x, Rows<float> y) {
+void matmul_integer_ref(const MatrixView& w, Range rows, const Int16Rows& x, Rows<float> y) {
   multiply(
       w, rows, x.n_rows(), [](float weight) { return weight; },
       [&](int64_t t, int64_t k) {
-        const Int8Row row = x.row(t);
-        return double{row.scales[k / kInt8Group]} * row.codes[k];
+        const Int16Row row = x.row(t);
+        return double{row.scales[k / kInt16Group]} * (256 * row.high[k] + row.low[k]);
       },
       y);
 }

@@ -1,4 +1,5 @@
-// Activations as the fast class multiplies them in decode: int8 codes in groups with a scale each.
+// Activations as the fast class multiplies them in decode: 16-bit codes in groups with a scale
+// each.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +10,30 @@
 
 namespace penstock {
 
-inline constexpr int64_t kInt8Group = 32;  // columns that share a scale
+inline constexpr float kLargestCode = 127 * 256 + 127;  // the largest whose bytes are both <= 127
+inline constexpr int64_t kInt16Group = 32;              // columns that share a scale
 // Columns a kernel takes at a time: rows are padded to a multiple, with scales and sums of 0 (codes
 // may be any there).
-inline constexpr int64_t kInt8Span = 512;
+inline constexpr int64_t kInt16Span = 512;
 
 // One row, as kernels read it.
-struct Int8Row {
-  const int8_t* codes = nullptr;   // [padded]
+struct Int16Row {
+  // A code is 256 high + low, so that the processor's products of bytes can be used.
+  const int8_t* high = nullptr;    // [padded]
+  const int8_t* low = nullptr;     // [padded]
   const float* scales = nullptr;   // [padded / 32]
   const float* sums_32 = nullptr;  // [padded / 32]: scale times the sum of the group's codes
   const float* sums_16 = nullptr;  // [padded / 16]: the same of each half of a group
 };
 
 // For every group of 32 columns of a row (the last may be shorter):
-//   m = max |x|,  scale = m / 127,  code = x * (127 / m) rounded to the nearest even; all 0 if m is
-//   0
+//   m = max |x|,  scale = m / kLargestCode,
+//   code = x * (kLargestCode / m) rounded to the nearest even; all 0 if m is 0
 // A group with an infinity or a NaN has NaN for its scale and sums, so that it spoils every
 // product. The formula is the usual symmetric one; |x - scale code| is at most scale / 2, and a
-// rounding.
-class Int8Rows {
+// rounding. With codes of 8 bits the product would be faster, and another token than the exact
+// class's the most likely in 4 % of places (docs/design.md 6a).
+class Int16Rows {
  public:
   // Forgets what it held. `cols` of the rows to come.
   void resize(int64_t n_rows, int64_t cols);
@@ -37,13 +42,13 @@ class Int8Rows {
 
   int64_t n_rows() const { return n_rows_; }
   int64_t cols() const { return cols_; }
-  Int8Row row(int64_t i) const;
+  Int16Row row(int64_t i) const;
 
  private:
   void pad(int64_t i);
 
   int64_t n_rows_ = 0, cols_ = 0, padded_ = 0;
-  AlignedVector<int8_t> codes_;
+  AlignedVector<int8_t> high_, low_;
   AlignedVector<float> scales_, sums_32_, sums_16_;
 };
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/matmul/int8_kernels.h"
+#include "kernels/matmul/integer_kernels.h"
 
 namespace penstock {
 
@@ -14,19 +14,23 @@ void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to) {
   const bool finite = (_mm512_fpclass_ps_mask(low, kNanOrInfinity) |
                        _mm512_fpclass_ps_mask(high, kNanOrInfinity)) == 0;
   const float max = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
-  const __m512 factor = _mm512_set1_ps(finite && max > 0.0F ? 127.0F / max : 0.0F);
-  const float scale = finite ? max / 127.0F : std::numeric_limits<float>::quiet_NaN();
+  const __m512 factor = _mm512_set1_ps(finite && max > 0.0F ? kLargestCode / max : 0.0F);
+  const float scale = finite ? max / kLargestCode : std::numeric_limits<float>::quiet_NaN();
   const auto codes_of = [&](__m512 numbers) {
-    const __m512 most = _mm512_set1_ps(127.0F);
+    const __m512 most = _mm512_set1_ps(kLargestCode);
     const __m512 scaled = _mm512_min_ps(
         _mm512_max_ps(_mm512_mul_ps(numbers, factor), _mm512_sub_ps(_mm512_setzero_ps(), most)),
         most);
     return finite ? _mm512_cvtps_epi32(scaled) : _mm512_setzero_si512();
   };
   const __m512i codes[] = {codes_of(low), codes_of(high)};
-  _mm_mask_storeu_epi8(to.codes, static_cast<__mmask16>(mask), _mm512_cvtepi32_epi8(codes[0]));
-  _mm_mask_storeu_epi8(to.codes + 16, static_cast<__mmask16>(mask >> 16),
-                       _mm512_cvtepi32_epi8(codes[1]));
+  for (int half = 0; half < 2; ++half) {
+    const auto of_half = static_cast<__mmask16>(mask >> 16 * half);
+    const __m512i rounded = _mm512_add_epi32(codes[half], _mm512_set1_epi32(128));
+    _mm_mask_storeu_epi8(to.high + 16 * half, of_half,
+                         _mm512_cvtepi32_epi8(_mm512_srai_epi32(rounded, 8)));
+    _mm_mask_storeu_epi8(to.low + 16 * half, of_half, _mm512_cvtepi32_epi8(codes[half]));
+  }
   const int sums[] = {_mm512_reduce_add_epi32(codes[0]), _mm512_reduce_add_epi32(codes[1])};
   *to.scale = scale;
   to.sums_16[0] = scale * static_cast<float>(sums[0]);

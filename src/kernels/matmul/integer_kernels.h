@@ -1,0 +1,33 @@
+// What the ISA files of the integer product offer, in plain pointers (see matmul_exact_kernels.h).
+#pragma once
+
+#include "kernels/matmul/int16_rows.h"
+#include "kernels/matmul/matmul_exact_kernels.h"
+
+namespace penstock {
+
+// Where a group's codes go.
+struct GroupCodes {
+  int8_t* high = nullptr;
+  int8_t* low = nullptr;
+  float* scale = nullptr;
+  float* sum_32 = nullptr;
+  float* sums_16 = nullptr;
+};
+
+void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to);
+
+// y[t * y_stride + n] = scale times the product of weight row n with x[t], for n in `rows` and
+// n_tokens tokens. w has n_rows rows, at least kLeastIntegerRows.
+inline constexpr int64_t kLeastIntegerRows = 16;
+using MultiplyIntegerRows = void (*)(const StoredRows& w, int64_t n_rows, Range rows,
+                                     const Int16Row* x, int64_t n_tokens, float scale, float* y,
+                                     int64_t y_stride);
+
+// By format; null for those that have no such kernel.
+struct IntegerKernels {
+  MultiplyIntegerRows multiply_rows[kFormatCount] = {};
+};
+const IntegerKernels& integer_kernels_avx512();
+
+}  // namespace penstock
