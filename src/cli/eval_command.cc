@@ -27,6 +27,7 @@ struct EvalOptions {
   std::filesystem::path text_path = {};
   WindowPlan windows = {};
   bool as_generated = false;
+  std::optional<Precision> against = {};  // a class to measure the text in as well
 };
 
 using IdLists = std::vector<std::vector<int32_t>>;
@@ -52,10 +53,6 @@ Result<IdLists> read_ids(const EvalOptions& options, const ModelSpec& spec) {
     }
   }
   return lists;
-}
-
-int32_t most_likely(std::span<const float> logits) {
-  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
 // One list of ids: its logits into `file` if there is one, then the ids that follow greedily.
@@ -114,21 +111,39 @@ Result<void> eval_ids(EvalOptions options, const Checkpoint& checkpoint) {
   return {};
 }
 
-Result<void> eval_text(EvalOptions options, const Checkpoint& checkpoint) {
-  PENSTOCK_ASSIGN(const std::string text, read_file(options.text_path));
-  PENSTOCK_ASSIGN(const TextSetup setup, make_text_setup(checkpoint.tokenizer));
-  PENSTOCK_ASSIGN(const TextTokens tokens, tokens_of(*setup.tokenizer, text));
-  PENSTOCK_TRY(check(options.windows, tokens, checkpoint.spec.context_length));
+// In one class; the model is gone again when it returns.
+Result<Perplexity> measure_text(EvalOptions options, const Checkpoint& checkpoint,
+                                const TextTokens& tokens) {
   options.model.kv_tokens = longest_run(tokens, options.windows);
   ProgressDisplay progress;
   PENSTOCK_ASSIGN(const LoadedModel loaded, load(checkpoint, options.model, progress.function()));
   progress.finish();
   SequenceRunner runner(*loaded.model, options.chunk);
-  PENSTOCK_ASSIGN(const Perplexity found,
-                  measure(runner, tokens, options.windows,
-                          options.as_generated ? TokenOrigin::kGenerated : TokenOrigin::kPrompt));
+  return measure(runner, tokens, options.windows,
+                 options.as_generated ? TokenOrigin::kGenerated : TokenOrigin::kPrompt);
+}
+
+void print(const Perplexity& found) {
   fmt::print("perplexity {:.4f} (mean negative log-likelihood {:.6f} over {} tokens)\n",
              found.perplexity(), found.mean_nll(), found.n_tokens);
+}
+
+Result<void> eval_text(EvalOptions options, const Checkpoint& checkpoint) {
+  PENSTOCK_ASSIGN(const std::string text, read_file(options.text_path));
+  PENSTOCK_ASSIGN(const TextSetup setup, make_text_setup(checkpoint.tokenizer));
+  PENSTOCK_ASSIGN(const TextTokens tokens, tokens_of(*setup.tokenizer, text));
+  PENSTOCK_TRY(check(options.windows, tokens, checkpoint.spec.context_length));
+  PENSTOCK_ASSIGN(const Perplexity found, measure_text(options, checkpoint, tokens));
+  print(found);
+  if (!options.against) return {};
+
+  options.model.precision = *options.against;
+  PENSTOCK_ASSIGN(const Perplexity other, measure_text(options, checkpoint, tokens));
+  fmt::print("{}: ", to_string(*options.against));
+  print(other);
+  fmt::print("perplexity {:+.3f} % of that, the same most likely token for {:.2f} %\n",
+             100 * (found.perplexity() / other.perplexity() - 1),
+             100 * top_1_agreement(found, other));
   return {};
 }
 
@@ -147,6 +162,7 @@ Result<void> run(const EvalOptions& options) {
 
 void add_eval_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<EvalOptions>();
+  options->model.precision = Precision::kExact;  // its numbers are there to be compared
   CLI::App* command =
       app.add_subcommand("eval", "Writes logits, greedy token ids or the perplexity of a text.");
   add_model_options(*command, options->model);
@@ -165,8 +181,9 @@ void add_eval_command(CLI::App& app, Action& action) {
                    "an end-of-text id does not stop it")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
-  command->add_option("--text", options->text_path, "print the perplexity of this text")
-      ->type_name("FILE");
+  CLI::Option* text =
+      command->add_option("--text", options->text_path, "print the perplexity of this text")
+          ->type_name("FILE");
   command
       ->add_option("--window", options->windows.window,
                    "with --text: tokens that are run together; each window starts afresh, with "
@@ -185,6 +202,11 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->add_flag("--as-generated", options->as_generated,
                     "with --text: take the text as if it had been generated, which the class fast "
                     "computes otherwise than a prompt");
+  add_precision_option(
+      *command, "--against",
+      "with --text: measure it in this arithmetic class as well, and say how far they agree",
+      [options](Precision precision) { options->against = precision; })
+      ->needs(text);
   command->add_option("--chunk", options->chunk, "tokens in one prefill step; changes no number")
       ->type_name("N")
       ->capture_default_str()
@@ -193,6 +215,8 @@ void add_eval_command(CLI::App& app, Action& action) {
       {{"penstock eval model.gguf --text book.txt", "the perplexity of a text"},
        {"penstock eval model.gguf --text book.txt --window 2048 --stride 1024",
         "the same, every token after at least 1024 others"},
+       {"penstock eval model.gguf --text book.txt --cpu-precision fast --against exact",
+        "what the faster arithmetic costs"},
        {"echo '[[1, 9690, 198]]' > ids.json; penstock eval model.gguf --ids ids.json --greedy 16",
         "what the model says after three tokens"}}));
   command->callback([options, &action] { action = [options] { return run(*options); }; });

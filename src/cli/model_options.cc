@@ -40,19 +40,33 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                 "compare a pack's checksums before it is used; otherwise run, chat and serve do so "
                 "while it is in use")
       ->group("Model");
-  command
-      .add_option_function<std::string>(
-          "--cpu-precision",
-          [&](const std::string& name) {
-            options.precision = name == "fast" ? Precision::kFast : Precision::kExact;
-          },
-          "the arithmetic class: exact (float32; the same bits for any batch, chunk, "
-          "thread count and instruction set) or fast (int8 and bf16 products where the "
+  add_precision_option(
+      command, "--cpu-precision",
+      fmt::format(
+          "the arithmetic class: exact (float32; the same bits for any batch, chunk, thread "
+          "count and instruction set) or fast (integer and bf16 products where the "
           "processor has AVX-512 VNNI and AMX; the same bits for any batch, chunk and "
-          "thread count) [exact]")
-      ->type_name("CLASS")
-      ->check(CLI::IsMember({"exact", "fast"}).description(""))
+          "thread count) [{}]",
+          penstock::to_string(options.precision)),
+      [&options](Precision precision) { options.precision = precision; })
       ->group("Model");
+}
+
+CLI::Option* add_precision_option(CLI::App& command, const std::string& name,
+                                  const std::string& description,
+                                  std::function<void(Precision)> take) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [take = std::move(take)](const std::string& value) {
+            take(value == penstock::to_string(Precision::kFast) ? Precision::kFast
+                                                                : Precision::kExact);
+          },
+          description)
+      ->type_name("CLASS")
+      ->check(CLI::IsMember({std::string(penstock::to_string(Precision::kExact)),
+                             std::string(penstock::to_string(Precision::kFast))})
+                  .description(""));
 }
 
 void add_kv_option(CLI::App& command, ModelOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace penstock {
 
@@ -23,19 +25,24 @@ struct ModelOptions {
   int n_threads = 0;      // 0: every core this process may use
   int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
   LoadMode mode = LoadMode::kAuto;
-  Precision precision = Precision::kExact;
+  Precision precision = Precision::kFast;
   bool verify = false;  // a pack's checksums, before anything else
   AnswerFormatChoice answers = {};
 };
 
 // MODEL alone, for commands that only read headers.
 void add_model_argument(CLI::App& command, ModelOptions& options);
-// MODEL, --threads, --load, --verify, --cpu-precision.
+// MODEL, --threads, --load, --verify, --cpu-precision; what `options` holds is what they default to.
 void add_model_options(CLI::App& command, ModelOptions& options);
 // --kv-tokens, for commands whose requests decide at run time how long they get.
 void add_kv_option(CLI::App& command, ModelOptions& options);
 // --tool-parser, --reasoning-parser.
 void add_answer_options(CLI::App& command, ModelOptions& options);
+
+// An option that names an arithmetic class, as --cpu-precision does.
+CLI::Option* add_precision_option(CLI::App& command, const std::string& name,
+                                  const std::string& description,
+                                  std::function<void(Precision)> take);
 
 // Verifies first, if that is asked for.
 Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& options,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace penstock {
 namespace {
 
@@ -32,7 +34,9 @@ Result<void> measure_window(SequenceRunner& runner, const TextTokens& tokens, co
   PENSTOCK_TRY(runner.extend(predicting, origin, LogitRows::kAll, [&](std::span<const float> rows) {
     const size_t vocab_size = static_cast<size_t>(runner.vocab_size());
     for (; !rows.empty(); rows = rows.subspan(vocab_size)) {
-      total.total_nll += negative_log_likelihood(rows.first(vocab_size), targets[n_done++]);
+      const std::span<const float> logits = rows.first(vocab_size);
+      total.total_nll += negative_log_likelihood(logits, targets[n_done++]);
+      total.best.push_back(most_likely(logits));
     }
     return Result<void>();
   }));
@@ -95,6 +99,13 @@ Result<Perplexity> measure(SequenceRunner& runner, const TextTokens& tokens, con
     PENSTOCK_TRY(measure_window(runner, tokens, window, origin, total));
   }
   return total;
+}
+
+double top_1_agreement(const Perplexity& a, const Perplexity& b) {
+  PENSTOCK_CHECK(a.best.size() == b.best.size() && !a.best.empty(), "not of the same windows");
+  int64_t n_equal = 0;
+  for (size_t i = 0; i < a.best.size(); ++i) n_equal += a.best[i] == b.best[i] ? 1 : 0;
+  return static_cast<double>(n_equal) / static_cast<double>(a.best.size());
 }
 
 }  // namespace penstock

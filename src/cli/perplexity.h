@@ -46,7 +46,8 @@ Result<void> check(const WindowPlan& plan, const TextTokens& tokens, int64_t con
 
 struct Perplexity {
   double total_nll = 0;
-  int64_t n_tokens = 0;  // that counted
+  int64_t n_tokens = 0;            // that counted
+  std::vector<int32_t> best = {};  // for each of them, what the model found most likely
 
   double mean_nll() const { return total_nll / static_cast<double>(n_tokens); }
   double perplexity() const { return std::exp(mean_nll()); }
@@ -55,5 +56,8 @@ struct Perplexity {
 // `origin`: as what the model takes the text.
 Result<Perplexity> measure(SequenceRunner& runner, const TextTokens& tokens, const WindowPlan& plan,
                            TokenOrigin origin = TokenOrigin::kPrompt);
+
+// The share of tokens for which both found the same most likely: of one text in the same windows.
+double top_1_agreement(const Perplexity& a, const Perplexity& b);
 
 }  // namespace penstock

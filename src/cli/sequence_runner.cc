@@ -46,4 +46,8 @@ Result<void> SequenceRunner::extend(std::span<const int32_t> tokens, TokenOrigin
   return {};
 }
 
+int32_t most_likely(std::span<const float> logits) {
+  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
 }  // namespace penstock

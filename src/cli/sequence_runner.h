@@ -39,4 +39,7 @@ class SequenceRunner {
   std::vector<float> logits_;
 };
 
+// The id of the largest of a row of logits.
+int32_t most_likely(std::span<const float> logits);
+
 }  // namespace penstock

@@ -17,13 +17,17 @@ START_SECONDS = 240  # a sanitizer build on a busy machine
 
 
 class Server:
-    """A running `penstock serve`, and everything it has written to stderr."""
+    """A running `penstock serve`, and everything it has written to stderr.
+
+    It computes in the class `exact` unless told otherwise: there a request alone equals the same beside others, or behind
+    a cached prefix, to the bit (docs/design.md 6a).
+    """
 
     def __init__(self, *arguments, environment=None):
         binary, model = os.environ["PENSTOCK_BIN"], os.environ["PENSTOCK_TEST_MODEL"]
         where = [] if "--unix-socket" in arguments else ["--port", "0"]
         self.process = subprocess.Popen(
-            [binary, "serve", model, *where, "--name", "smollm2", *arguments], stderr=subprocess.PIPE, text=True,
+            [binary, "serve", model, *where, "--name", "smollm2", "--cpu-precision", "exact", *arguments], stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
         self.port = None
         self.lines = []

@@ -105,6 +105,7 @@ class UsageErrors(Folder):
             (["eval", TINY, "--ids", "x", "--text", "y"], "one of"),
             (["eval", TINY, "--ids", "x", "--greedy", "-1"], "--greedy"),
             (["eval", TINY, "--cpu-precision", "sloppy"], "--cpu-precision"),
+            (["eval", TINY, "--ids", "x", "--greedy", "1", "--against", "exact"], "--against"),
             (["run", TINY, "-p", "x", "--temperature", "-1"], "temperature"),
             (["run", TINY, "-p", "x", "--threads", "0"], "--threads"),
             (["pack", TINY], "--output"),

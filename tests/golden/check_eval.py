@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares `penstock eval` with the golden numbers of one model: logits, argmax, greedy ids, and that chunks, threads,
-instruction sets and packing change no bit.
+"""Compares `penstock eval` with the golden numbers of one model in the class `exact`: logits, argmax, greedy ids, and that
+chunks, threads, instruction sets and packing change no bit.
 
 usage: check_eval.py PENSTOCK MODEL [--best-isa]   a folder of models/ or quantized/, or a .gguf of gguf/
        check_eval.py --self-test
@@ -57,7 +57,8 @@ def faults(info, expected, logits, greedy):
 
 
 def evaluate(penstock, model, ids_path, out, isa, *options):
-    greedy = run(penstock, "eval", model, "--ids", ids_path, "--logits", out, "--greedy", N_GREEDY, *options, isa=isa)
+    greedy = run(penstock, "eval", model, "--ids", ids_path, "--logits", out, "--greedy", N_GREEDY,
+                 "--cpu-precision", "exact", *options, isa=isa)
     return out.read_bytes(), json.loads(greedy)
 
 

@@ -22,7 +22,7 @@ def greedy_faults(penstock, model, folder):
     n = max(len(chat["tokens"]) for chat in chats)
     ids = folder / "ids.json"
     ids.write_text(json.dumps([chat["ids"] for chat in chats]))
-    found = json.loads(run(penstock, "eval", model, "--ids", ids, "--greedy", n))
+    found = json.loads(run(penstock, "eval", model, "--ids", ids, "--greedy", n, "--cpu-precision", "exact"))
     for i, (tokens, chat) in enumerate(zip(found, chats, strict=True)):
         if tokens[: len(chat["tokens"])] != chat["tokens"]:
             yield f"chat {i}: generated {tokens}, expected {chat['tokens']}"
@@ -32,7 +32,8 @@ def perplexity_faults(penstock, model):
     expected = REFERENCE["perplexity"]
     text = HERE / expected["file"]
     # Each of the arithmetics that a text can be taken in.
-    for options in [], ["--cpu-precision", "fast"], ["--cpu-precision", "fast", "--as-generated"]:
+    fast = ["--cpu-precision", "fast", "--against", "exact"]
+    for options in ["--cpu-precision", "exact"], fast, [*fast, "--as-generated"]:
         # The reference is one pass over the whole text.
         out = run(penstock, "eval", model, "--text", text, "--window", 1024, "--stride", 1024, *options)
         found, n_tokens = re.match(r"perplexity ([\d.]+) .* over (\d+) tokens", out).groups()
@@ -40,6 +41,9 @@ def perplexity_faults(penstock, model):
             yield f"{options}: perplexity over {n_tokens} tokens, expected {expected['tokens'] - 1}"
         if abs(float(found) / expected["perplexity"] - 1) > 0.005:
             yield f"{options}: perplexity {found}, expected {expected['perplexity']} within 0.5 %"
+        agreement = re.search(r"most likely token for ([\d.]+) %", out)
+        if "--against" in options and float(agreement[1]) < 97:
+            yield f"{options}: the same most likely token for {agreement[1]} %, expected 97 or more"
 
 
 def main(penstock):
