@@ -2,8 +2,11 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 
+#include "kernels/matmul/bf16_rows_amx.h"
+#include "kernels/matmul/prefetch_x86.h"
 #include "kernels/transpose_avx512.h"
 
 namespace penstock {
@@ -32,6 +35,79 @@ constexpr int kTileRowBytes = 64;
     _mm512_mask_storeu_ps(p.y + (token + i) * p.y_stride + row, rows,
                           _mm512_mul_ps(scale, _mm512_castsi512_ps(r[i])));
   }
+}
+
+// Two tiles of weights times one or two of tokens: tiles 0 to 3 are the sums.
+class TileProduct {
+ public:
+  [[gnu::always_inline]] explicit TileProduct(const AmxProduct& p)
+      : p_(p),
+        two_(p.n_tokens > kTileTokens),
+        x1_(p.x + (two_ ? p.n_col_tiles * kTileNumbers : 0)) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  // `weights`: 32 rows of column tile j.
+  [[gnu::always_inline]] void add(const uint16_t* weights, int64_t j) const {
+    _tile_loadd(4, weights, kTileRowBytes);
+    _tile_loadd(6, p_.x + j * kTileNumbers, kTileRowBytes);
+    _tile_loadd(5, weights + kTileNumbers, kTileRowBytes);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 5, 6);
+    if (!two_) return;
+    _tile_loadd(7, x1_ + j * kTileNumbers, kTileRowBytes);
+    _tile_dpbf16ps(2, 4, 7);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  void write() const {
+    alignas(64) float c[4][256];
+    _tile_stored(0, c[0], kTileRowBytes);
+    _tile_stored(1, c[1], kTileRowBytes);
+    write_tile(c[0], p_, 0, 0);
+    write_tile(c[1], p_, 16, 0);
+    if (!two_) return;
+    _tile_stored(2, c[2], kTileRowBytes);
+    _tile_stored(3, c[3], kTileRowBytes);
+    write_tile(c[2], p_, 0, kTileTokens);
+    write_tile(c[3], p_, 16, kTileTokens);
+  }
+
+ private:
+  const AmxProduct& p_;
+  const bool two_;
+  const uint16_t* const x1_;
+};
+
+template <class StoredAs>
+void fill_and_multiply(const StoredRows& w, int64_t row, const AmxProduct& p, uint16_t* panel,
+                       bool keep) {
+  const StoredAs stored(w);
+  decltype(stored.row(0)) rows[kAmxRows];
+  for (int64_t r = 0; r < kAmxRows; ++r) rows[r] = stored.row(row + std::min(r, p.n_rows - 1));
+  // What nobody reads again goes round in the first cache level.
+  constexpr int64_t kRound = 4;
+  const int64_t mask = keep ? ~int64_t{0} : kRound - 1;
+  const auto weights = [&](int64_t j) { return panel + (j & mask) * kAmxRows * kTileCols; };
+  // A tile is not loaded from stores that are still on their way to the cache.
+  constexpr int64_t kBehind = 2;
+  const TileProduct product(p);
+  const uint8_t* const next = w.data + static_cast<size_t>(row + kAmxRows) * w.row_bytes;
+  Ahead ahead(next, next + kAmxRows * w.row_bytes, p.n_col_tiles);
+  for (int64_t j = 0; j < p.n_col_tiles; ++j) {
+    if (j >= kBehind) product.add(weights(j - kBehind), j - kBehind);
+    ahead.ask();
+    uint16_t* const to = weights(j);
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < kAmxRows; ++r) {
+      _mm512_store_si512(to + r * kTileCols, stored.tile(rows[r], j));
+    }
+  }
+  for (int64_t j = std::max<int64_t>(0, p.n_col_tiles - kBehind); j < p.n_col_tiles; ++j) {
+    product.add(weights(j), j);
+  }
+  product.write();
 }
 
 }  // namespace
@@ -73,35 +149,34 @@ void round_tile_amx(const float* tile, int64_t n_cols, uint16_t* panel, int64_t 
 }
 
 void multiply_amx(const AmxProduct& p) {
-  alignas(64) float c[4][256];
-  const bool two = p.n_tokens > kTileTokens;
-  const uint16_t* const x0 = p.x;
-  const uint16_t* const x1 = p.x + (two ? p.n_col_tiles * kTileNumbers : 0);
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (int64_t j = 0; j < p.n_col_tiles; ++j) {
-    _tile_loadd(4, p.panel + j * 2 * kTileNumbers, kTileRowBytes);
-    _tile_loadd(6, x0 + j * kTileNumbers, kTileRowBytes);
-    _tile_loadd(5, p.panel + (2 * j + 1) * kTileNumbers, kTileRowBytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 5, 6);
-    if (two) {
-      _tile_loadd(7, x1 + j * kTileNumbers, kTileRowBytes);
-      _tile_dpbf16ps(2, 4, 7);
-      _tile_dpbf16ps(3, 5, 7);
-    }
+  const TileProduct product(p);
+  for (int64_t j = 0; j < p.n_col_tiles; ++j) product.add(p.panel + j * 2 * kTileNumbers, j);
+  product.write();
+}
+
+FillAndMultiply fill_and_multiply_amx(Format format) {
+  switch (format) {
+    case Format::kBF16:
+      return fill_and_multiply<Bf16Rows>;
+    case Format::kQ4_0:
+      return fill_and_multiply<Q4_0Rows>;
+    case Format::kQ4_1:
+      return fill_and_multiply<Q4_1Rows>;
+    case Format::kQ8_0:
+      return fill_and_multiply<Q8_0Rows>;
+    case Format::kQ4_K:
+      return fill_and_multiply<Q4_KRows>;
+    case Format::kMxfp4Block:
+      return fill_and_multiply<Mxfp4BlockRows>;
+    case Format::kNvfp4Block:
+      return fill_and_multiply<Nvfp4BlockRows>;
+    case Format::kMxfp4:
+      return fill_and_multiply<Mxfp4Rows>;
+    case Format::kNvfp4:
+      return fill_and_multiply<Nvfp4Rows>;
+    default:
+      return nullptr;
   }
-  _tile_stored(0, c[0], kTileRowBytes);
-  _tile_stored(1, c[1], kTileRowBytes);
-  write_tile(c[0], p, 0, 0);
-  write_tile(c[1], p, 16, 0);
-  if (!two) return;
-  _tile_stored(2, c[2], kTileRowBytes);
-  _tile_stored(3, c[3], kTileRowBytes);
-  write_tile(c[2], p, 0, kTileTokens);
-  write_tile(c[3], p, 16, kTileTokens);
 }
 
 }  // namespace penstock

@@ -34,11 +34,16 @@ void multiply_integer(MultiplyIntegerRows kernel, const MatrixView& w, Range row
 // tokens pass by, which may come from beyond it.
 constexpr int64_t kPanelBytes = int64_t{768} * 1024;
 constexpr int64_t kMostPanels = 8;
+constexpr int64_t kPairTokens = 2 * kTileTokens;  // what multiply_amx takes
 
 class AmxPanels {
  public:
   AmxPanels(const MatrixView& w, const Bf16Tiles& x, Rows<float> y)
-      : w_(w), filler_(exact_kernels_avx512(), w), x_(x), y_(y) {}
+      : w_(w),
+        filler_(exact_kernels_avx512(), w),
+        fill_and_multiply_(fill_and_multiply_amx(w.format)),
+        x_(x),
+        y_(y) {}
 
   void multiply(Range rows) const {
     const int64_t n_panels = std::clamp(kPanelBytes / (panel_numbers() * int64_t{sizeof(uint16_t)}),
@@ -48,10 +53,12 @@ class AmxPanels {
     const TileSession session;
     for (int64_t row = rows.begin; row < rows.end; row += n_panels * kAmxRows) {
       const Range group = {row, std::min(row + n_panels * kAmxRows, rows.end)};
-      for_each_panel(group, [&](Range of_panel, uint16_t* panel) { fill(of_panel, panel); });
-      for (int64_t t = 0; t < x_.n_rows(); t += 2 * kTileTokens) {
+      for_each_panel(group, [&](Range of_panel, uint16_t* panel) {
+        fill_and_multiply(of_panel, panel, product(of_panel, panel, 0));
+      });
+      for (int64_t t = kPairTokens; t < x_.n_rows(); t += kPairTokens) {
         for_each_panel(group, [&](Range of_panel, const uint16_t* panel) {
-          multiply_tokens(of_panel, panel, t);
+          multiply_amx(product(of_panel, panel, t));
         });
       }
     }
@@ -66,6 +73,17 @@ class AmxPanels {
   static Memory& memory() {
     thread_local Memory memory;
     return memory;
+  }
+
+  // Panels that no other tokens wait for are never whole.
+  void fill_and_multiply(Range rows, uint16_t* panel, const AmxProduct& first) const {
+    if (fill_and_multiply_ == nullptr) {
+      fill(rows, panel);
+      multiply_amx(first);
+    } else {
+      fill_and_multiply_(filler_.stored(), rows.begin, first, panel,
+                         /*keep=*/x_.n_rows() > kPairTokens);
+    }
   }
 
   int64_t panel_numbers() const { return x_.n_col_tiles() * kAmxRows * kTileCols; }
@@ -94,19 +112,20 @@ class AmxPanels {
     }
   }
 
-  void multiply_tokens(Range rows, const uint16_t* panel, int64_t first_token) const {
-    multiply_amx({.panel = panel,
-                  .x = x_.token_tile(first_token / kTileTokens),
-                  .n_col_tiles = x_.n_col_tiles(),
-                  .y = y_.row(first_token) + rows.begin,
-                  .y_stride = y_.stride,
-                  .n_rows = rows.size(),
-                  .n_tokens = std::min(2 * kTileTokens, x_.n_rows() - first_token),
-                  .scale = w_.scale});
+  AmxProduct product(Range rows, const uint16_t* panel, int64_t first_token) const {
+    return {.panel = panel,
+            .x = x_.token_tile(first_token / kTileTokens),
+            .n_col_tiles = x_.n_col_tiles(),
+            .y = y_.row(first_token) + rows.begin,
+            .y_stride = y_.stride,
+            .n_rows = rows.size(),
+            .n_tokens = std::min(kPairTokens, x_.n_rows() - first_token),
+            .scale = w_.scale};
   }
 
   const MatrixView& w_;
   const TileFiller filler_;
+  const FillAndMultiply fill_and_multiply_;
   const Bf16Tiles& x_;
   const Rows<float> y_;
 };
