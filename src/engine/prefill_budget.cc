@@ -8,22 +8,34 @@
 namespace penstock {
 namespace {
 
-// How much of an estimate a new measurement replaces. Prompt tokens grow dearer as the prompt's
-// attention does, so a dearer one counts at once; a cheaper one may be luck.
-constexpr double kDearerShare = 0.6;
-constexpr double kCheaperShare = 0.2;
+// How much of an estimate a new measurement replaces: little, for most of what a single step says
+// is about who else had the processor.
+constexpr double kNewShare = 0.1;
+// Beside a prompt answers find the caches cold, which is not what they take undisturbed.
+constexpr double kNewShareBesidePrefill = 0.025;
 // No single measurement moves an estimate further than this: one step may have lost the processor.
 constexpr double kMostChange = 2.0;
-// A long prompt leaves no step without prefill; now and then two are kept free to measure.
+// A long prompt leaves few steps without prefill; now and then two are kept free to measure.
 constexpr int64_t kStepsBetweenMeasurements = 32;
-// From a step with few prompt tokens to one with many: in doublings, for small chunks cost more.
+// After so many steps without prefill the caches are the answers' again.
+constexpr int64_t kUndisturbedSteps = 8;
+// From a step with few prompt tokens to one with many: in doublings, for nobody knows yet.
 constexpr int64_t kMostGrowth = 2;
-constexpr int64_t kFirstBudget = 16;
+constexpr int64_t kFirstBudget = 8;
+// Without answers a step's time is the chunk's, but for what any step takes: told by a long one.
+constexpr int64_t kLeastAlone = 64;
+// Where the chunk alone takes more than there is room for, its tokens get this share of its time.
+constexpr double kLeastTokenShare = 0.15;
+constexpr double kSmallerTurn = 0.6;
+// Steps' worth of time that the answers can owe to prefill, and it to them: far into a prompt, a
+// chunk of any size takes many.
+constexpr double kMostCredit = 4.0;
+constexpr double kMostDebt = 64.0;
 
-double updated(double estimate, double measured) {
+double updated(double estimate, double measured, double share) {
   const double bounded =
       std::clamp(measured, estimate / kMostChange, std::max(estimate * kMostChange, 1e-9));
-  return estimate + (bounded > estimate ? kDearerShare : kCheaperShare) * (bounded - estimate);
+  return estimate + share * (bounded - estimate);
 }
 
 }  // namespace
@@ -32,32 +44,46 @@ int64_t PrefillBudget::tokens(int64_t n_decodes) const {
   if (n_decodes == 0 || options_.share <= 0.0) return options_.most;
   const std::optional<double> alone = decode_seconds(n_decodes);
   if (!alone || n_since_measured_ >= kStepsBetweenMeasurements) return 0;
-  const int64_t bound = std::min(options_.most, std::max(kFirstBudget, kMostGrowth * last_budget_));
-  if (!prefill_seconds_) return std::min(bound, kFirstBudget);
-  const double room = *alone / options_.share - *alone;
-  const double fitting = std::floor(room / *prefill_seconds_);
+  if (credit_seconds_ < 0.0) return 0;
+  const int64_t grown = last_was_too_long_ ? last_budget_ / 2 : kMostGrowth * last_budget_;
+  const int64_t bound = std::min(options_.most, std::max(kFirstBudget, grown));
+  if (!cost_.is_known()) return std::min(bound, kFirstBudget);
+  const double room = *alone * (options_.longest_step - 1.0) - cost_.fixed_seconds();
+  const double for_tokens = std::max(room, kLeastTokenShare * cost_.fixed_seconds());
+  // Sizes take turns, so that the cost of a token shows.
+  const double turn = n_since_measured_ % 2 == 0 ? 1.0 : kSmallerTurn;
+  const double fitting = std::floor(turn * for_tokens / std::max(cost_.token_seconds(), 1e-12));
   return std::clamp(fitting < static_cast<double>(bound) ? static_cast<int64_t>(fitting) : bound,
                     int64_t{1}, bound);
 }
 
 void PrefillBudget::record(int64_t n_decodes, int64_t n_prefill, double seconds) {
+  if (const auto alone = decode_seconds(n_decodes); alone && n_decodes > 0 && options_.share > 0) {
+    credit_seconds_ = std::clamp(credit_seconds_ + *alone / options_.share - seconds,
+                                 -kMostDebt * *alone, kMostCredit * *alone);
+  }
   const bool after_prefill = std::exchange(last_had_prefill_, n_prefill > 0);
   if (n_prefill == 0) {
     if (after_prefill)
       return;  // its weights had to come back to the caches: not what it takes alone
     const auto [known, is_new] = decode_seconds_.emplace(n_decodes, seconds);
-    if (!is_new) known->second = updated(known->second, seconds);
+    const bool beside_prefill = ++n_undisturbed_ < kUndisturbedSteps && n_since_measured_ > 0;
+    if (beside_prefill && n_since_measured_ < kStepsBetweenMeasurements) return;
+    const double share = beside_prefill ? kNewShareBesidePrefill : kNewShare;
+    if (!is_new) known->second = updated(known->second, seconds, share);
     n_since_measured_ = 0;
     return;
   }
+  n_undisturbed_ = 0;
   double of_prefill = seconds;
   if (n_decodes > 0) {
     ++n_since_measured_;
     last_budget_ = n_prefill;
-    of_prefill -= decode_seconds(n_decodes).value_or(0.0);
+    const std::optional<double> alone = decode_seconds(n_decodes);
+    last_was_too_long_ = alone && seconds > options_.longest_step * *alone;
+    of_prefill -= alone.value_or(0.0);
   }
-  const double measured = std::max(of_prefill, 1e-9) / static_cast<double>(n_prefill);
-  prefill_seconds_ = prefill_seconds_ ? updated(*prefill_seconds_, measured) : measured;
+  if (n_decodes > 0 || n_prefill >= kLeastAlone) cost_.add(n_prefill, of_prefill);
 }
 
 // Unmeasured: at least what fewer answers took, and at least the same for each as more did.

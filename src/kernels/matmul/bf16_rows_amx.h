@@ -42,11 +42,22 @@ namespace {
 }
 
 // 32 codes of four bits as 16-bit numbers, from 16 bytes: the low nibbles, then the high ones.
-[[gnu::always_inline]] inline __m512i low_then_high(__m128i bytes) {
-  const __m256i low = _mm256_and_si256(_mm256_cvtepu8_epi16(bytes), _mm256_set1_epi16(0x0F));
-  const __m256i high = _mm256_srli_epi16(_mm256_cvtepu8_epi16(bytes), 4);
-  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+[[gnu::always_inline]] inline __m512i low_then_high(const uint8_t* bytes) {
+  const __m256i twice = _mm256_broadcastsi128_si256(load_16(bytes));
+  const __m256i shifted = _mm256_srlv_epi32(twice, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
+  return _mm512_cvtepu8_epi16(_mm256_and_si256(shifted, _mm256_set1_epi8(0x0F)));
 }
+
+// The f16 at `bytes` and, where asked for, the next one, in every lane. Reads 4 bytes; few
+// shuffles, which is what unpacking is short of.
+struct Halves {
+  __m512 both;
+
+  [[gnu::always_inline]] explicit Halves(const uint8_t* bytes)
+      : both(_mm512_cvtph_ps(_mm256_set1_epi32(static_cast<int>(word_at(bytes))))) {}
+  [[gnu::always_inline]] __m512 first() const { return _mm512_moveldup_ps(both); }
+  [[gnu::always_inline]] __m512 second() const { return _mm512_movehdup_ps(both); }
+};
 
 // A matrix in blocks: kBlock columns in `bytes` bytes.
 template <int bytes, int kBlock = 32>
@@ -68,8 +79,7 @@ struct Q4_0Rows : BlockRows<18> {
   [[gnu::always_inline]] static __m512i tile(const uint8_t* row, int64_t j) {
     const uint8_t* const b = block(row, j);
     const __m512 levels = _mm512_sub_ps(numbers_to_15(), _mm512_set1_ps(8.0F));
-    return look_up(table_of(_mm512_mul_ps(_mm512_set1_ps(half_at(b)), levels)),
-                   low_then_high(load_16(b + 2)));
+    return look_up(table_of(_mm512_mul_ps(Halves(b).first(), levels)), low_then_high(b + 2));
   }
 };
 
@@ -77,9 +87,9 @@ struct Q4_1Rows : BlockRows<20> {
   using BlockRows::BlockRows;
   [[gnu::always_inline]] static __m512i tile(const uint8_t* row, int64_t j) {
     const uint8_t* const b = block(row, j);
-    const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(half_at(b)), numbers_to_15());
-    return look_up(table_of(_mm512_add_ps(scaled, _mm512_set1_ps(half_at(b + 2)))),
-                   low_then_high(load_16(b + 4)));
+    const Halves d_m(b);
+    const __m512 scaled = _mm512_mul_ps(d_m.first(), numbers_to_15());
+    return look_up(table_of(_mm512_add_ps(scaled, d_m.second())), low_then_high(b + 4));
   }
 };
 
@@ -88,7 +98,7 @@ struct Mxfp4BlockRows : BlockRows<17> {
   [[gnu::always_inline]] static __m512i tile(const uint8_t* row, int64_t j) {
     const uint8_t* const b = block(row, j);
     return look_up(table_of(_mm512_mul_ps(_mm512_set1_ps(kE8m0Scales.of[b[0]]), e2m1_values())),
-                   low_then_high(load_16(b + 1)));
+                   low_then_high(b + 1));
   }
 };
 
@@ -96,7 +106,7 @@ struct Q8_0Rows : BlockRows<34> {
   using BlockRows::BlockRows;
   [[gnu::always_inline]] static __m512i tile(const uint8_t* row, int64_t j) {
     const uint8_t* const b = block(row, j);
-    const __m512 d = _mm512_set1_ps(half_at(b));
+    const __m512 d = Halves(b).first();
     const auto sixteen = [&](const uint8_t* codes) __attribute__((always_inline)) {
       return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_16(codes))));
     };
