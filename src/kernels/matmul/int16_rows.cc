@@ -20,7 +20,7 @@ void quantise_group_ref(const float* x, int64_t n, const GroupCodes& to) {
     finite = finite && std::isfinite(x[k]);
     max = std::max(max, std::fabs(x[k]));
   }
-  const float factor = max > 0.0F ? kLargestCode / max : 0.0F;
+  const float factor = max >= kLeastMagnitude ? kLargestCode / max : 0.0F;
   const float scale = finite ? max / kLargestCode : std::numeric_limits<float>::quiet_NaN();
   int sums[2] = {};
   for (int64_t k = 0; k < n; ++k) {

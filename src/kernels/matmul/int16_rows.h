@@ -11,6 +11,7 @@
 namespace penstock {
 
 inline constexpr float kLargestCode = 127 * 256 + 127;  // the largest whose bytes are both <= 127
+inline constexpr float kLeastMagnitude = 0x1p-100F;     // kLargestCode over it is finite
 inline constexpr int64_t kInt16Group = 32;              // columns that share a scale
 // Columns a kernel takes at a time: rows are padded to a multiple, with scales and sums of 0 (codes
 // may be any there).
@@ -28,7 +29,7 @@ struct Int16Row {
 
 // For every group of 32 columns of a row (the last may be shorter):
 //   m = max |x|,  scale = m / kLargestCode,
-//   code = x * (kLargestCode / m) rounded to the nearest even; all 0 if m is 0
+//   code = x * (kLargestCode / m) rounded to the nearest even; all 0 if m < kLeastMagnitude
 // A group with an infinity or a NaN has NaN for its scale and sums, so that it spoils every
 // product. The formula is the usual symmetric one; |x - scale code| is at most scale / 2, and a
 // rounding. With codes of 8 bits the product would be faster, and another token than the exact

@@ -14,7 +14,8 @@ void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to) {
   const bool finite = (_mm512_fpclass_ps_mask(low, kNanOrInfinity) |
                        _mm512_fpclass_ps_mask(high, kNanOrInfinity)) == 0;
   const float max = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
-  const __m512 factor = _mm512_set1_ps(finite && max > 0.0F ? kLargestCode / max : 0.0F);
+  const __m512 factor =
+      _mm512_set1_ps(finite && max >= kLeastMagnitude ? kLargestCode / max : 0.0F);
   const float scale = finite ? max / kLargestCode : std::numeric_limits<float>::quiet_NaN();
   const auto codes_of = [&](__m512 numbers) {
     const __m512 most = _mm512_set1_ps(kLargestCode);

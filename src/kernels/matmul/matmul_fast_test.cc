@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "kernels/matmul/random_matrix.h"
 #include "tensor/codec.h"
@@ -234,6 +235,22 @@ TEST(Int16Rows, CodesAreTheNearestAndEveryIsaAgrees) {
           ASSERT_LE(std::abs(number - scale * static_cast<float>(code(row, k))), 0.505F * scale);
         }
       }
+    }
+  }
+}
+
+// kLargestCode over their largest would be infinite, and 0 times that NaN.
+TEST(Int16Rows, GroupsOfTinyNumbersHaveCodesOfZero) {
+  std::vector<float> x(40, 0x1p-130F);
+  x[3] = 0.0F;
+  for (const Isa isa : supported_isas()) {
+    Int16Rows rows;
+    rows.resize(1, 40);
+    rows.quantise(isa, dense_rows(std::as_const(x).data(), 1, 40), {0, 1});
+    for (int64_t k = 0; k < 40; ++k) EXPECT_EQ(code(rows.row(0), k), 0) << to_string(isa);
+    for (int64_t group = 0; group < 2; ++group) {
+      EXPECT_LT(rows.row(0).scales[group], 0x1p-100F) << to_string(isa);
+      EXPECT_EQ(rows.row(0).sums_32[group], 0.0F) << to_string(isa);
     }
   }
 }
