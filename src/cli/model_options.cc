@@ -45,7 +45,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       fmt::format(
           "the arithmetic class: exact (float32; the same bits for any batch, chunk, thread "
           "count and instruction set) or fast (integer and bf16 products where the "
-          "processor has AVX-512 VNNI and AMX; the same bits for any batch, chunk and "
+          "processor has AVX2 and AMX; the same bits for any batch, chunk and "
           "thread count) [{}]",
           penstock::to_string(options.precision)),
       [&options](Precision precision) { options.precision = precision; })

@@ -39,6 +39,8 @@ CpuidWords read_cpuid() {
   return words;
 }
 
+constexpr uint32_t kAvxVnniBit = 1U << 4;  // clang's <cpuid.h> has no name for GCC's bit_AVXVNNI
+
 std::string names_of(const std::vector<Isa>& isas) {
   std::string names;
   for (const Isa isa : isas) names.append(names.empty() ? "" : ", ").append(to_string(isa));
@@ -74,6 +76,15 @@ std::vector<Isa> isas_of(const CpuidWords& words) {
     isas.push_back(Isa::kAmx);
   }
   return isas;
+}
+
+bool has_avx_vnni(const CpuidWords& words) {
+  return isas_of(words).back() >= Isa::kAvx2 && has_all(words.leaf7_1_eax, kAvxVnniBit);
+}
+
+bool has_avx_vnni() {
+  static const bool has = has_avx_vnni(read_cpuid());
+  return has;
 }
 
 std::vector<Isa> supported_isas() {

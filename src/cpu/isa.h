@@ -29,6 +29,9 @@ std::vector<Isa> isas_of(const CpuidWords& words);
 // What this machine and its OS can run, slowest first; always begins with kScalar. The first call
 // asks the OS to let this process use AMX's registers.
 std::vector<Isa> supported_isas();
+// AVX-VNNI, which some processors without AVX-512 have beside kAvx2.
+bool has_avx_vnni(const CpuidWords& words);
+bool has_avx_vnni();  // this machine
 // The best supported level, or the one PENSTOCK_CPU_ISA names (empty counts as unset); an unknown
 // or unsupported name is an error that lists the rest.
 Result<Isa> choose_isa();

@@ -62,6 +62,18 @@ TEST(Isa, NeedsAnOsThatSavesTheRegisters) {
   EXPECT_THAT(isas_of(words), ElementsAre(Isa::kScalar));
 }
 
+TEST(Isa, AvxVnniNeedsAvx2AndItsOwnBit) {
+  constexpr uint32_t kAvxVnni = 1u << 4;
+  CpuidWords words = kFull;
+  EXPECT_FALSE(has_avx_vnni(words));
+  words.leaf7_1_eax |= kAvxVnni;
+  EXPECT_TRUE(has_avx_vnni(words));
+  words.leaf7_ebx = kAvx2;
+  EXPECT_TRUE(has_avx_vnni(words));
+  words.xcr0 = 0x03;  // no upper halves of registers
+  EXPECT_FALSE(has_avx_vnni(words));
+}
+
 TEST(Isa, AgreesWithTheCompilersOwnDetection) {
   const std::vector<Isa> isas = supported_isas();
   EXPECT_EQ(isas.size() > 1, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));

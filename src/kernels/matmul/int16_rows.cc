@@ -53,6 +53,9 @@ void Int16Rows::resize(int64_t n_rows, int64_t cols) {
 
 void Int16Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
   PENSTOCK_CHECK(x.cols == cols_ && rows.end <= n_rows_, "rows of another shape");
+  const auto quantise_group = isa >= Isa::kAvx512 ? quantise_group_avx512
+                              : isa >= Isa::kAvx2 ? quantise_group_avx2
+                                                  : quantise_group_ref;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     for (int64_t k = 0; k < cols_; k += kInt16Group) {
       const int64_t group = (i * padded_ + k) / kInt16Group;
@@ -60,11 +63,7 @@ void Int16Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
       const GroupCodes to = {&high_[at], &low_[at], &scales_[size(group)], &sums_32_[size(group)],
                              &sums_16_[size(2 * group)]};
       const int64_t n = std::min(kInt16Group, cols_ - k);
-      if (isa < Isa::kAvx512) {
-        quantise_group_ref(x.row(i) + k, n, to);
-      } else {
-        quantise_group_avx512(x.row(i) + k, n, to);
-      }
+      quantise_group(x.row(i) + k, n, to);
     }
     pad(i);
   }

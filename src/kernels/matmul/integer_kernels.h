@@ -15,6 +15,7 @@ struct GroupCodes {
   float* sums_16 = nullptr;
 };
 
+void quantise_group_avx2(const float* x, int64_t n, const GroupCodes& to);
 void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to);
 
 // y[t * y_stride + n] = scale times the product of weight row n with x[t], for n in `rows` and
@@ -28,6 +29,8 @@ using MultiplyIntegerRows = void (*)(const StoredRows& w, int64_t n_rows, Range 
 struct IntegerKernels {
   MultiplyIntegerRows multiply_rows[kFormatCount] = {};
 };
+const IntegerKernels& integer_kernels_avx2();
+const IntegerKernels& integer_kernels_avxvnni();  // where has_avx_vnni()
 const IntegerKernels& integer_kernels_avx512();
 
 }  // namespace penstock

@@ -18,8 +18,11 @@ namespace {
 constexpr int64_t kWidenedCols = 1024;
 
 MultiplyIntegerRows integer_kernel(Isa isa, const MatrixView& w) {
-  if (isa < Isa::kAvx512 || w.rows < kLeastIntegerRows) return nullptr;
-  return integer_kernels_avx512().multiply_rows[static_cast<size_t>(w.format)];
+  if (isa < Isa::kAvx2 || w.rows < kLeastIntegerRows) return nullptr;
+  const IntegerKernels& kernels = isa >= Isa::kAvx512 ? integer_kernels_avx512()
+                                  : has_avx_vnni()    ? integer_kernels_avxvnni()
+                                                      : integer_kernels_avx2();
+  return kernels.multiply_rows[static_cast<size_t>(w.format)];
 }
 
 void multiply_integer(MultiplyIntegerRows kernel, const MatrixView& w, Range rows,

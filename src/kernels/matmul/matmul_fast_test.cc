@@ -2,18 +2,23 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <utility>
 
+#include "kernels/matmul/integer_kernels.h"
 #include "kernels/matmul/random_matrix.h"
+#include "kernels/matmul/tile_filler.h"
 #include "tensor/codec.h"
 
 namespace penstock {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kUntouched = -77.0F;  // what a result holds before
 
 // A few numbers are a thousand times the others, as in real activations; the first 32 columns of
 // every third row are 0.
@@ -45,7 +50,7 @@ struct Product {
     FastActivations ready;
     ready.begin(isa, rows(), n_decode, has_integer_kernel(isa, matrix));
     for (int64_t i = 0; i < ready.n_parts(); ++i) ready.prepare({i, i + 1});
-    std::vector<float> y(static_cast<size_t>(rows().n_rows * matrix.rows), -77.0F);
+    std::vector<float> y(static_cast<size_t>(rows().n_rows * matrix.rows), kUntouched);
     matmul_fast(isa, matrix, of_rows, ready, dense_rows(y.data(), rows().n_rows, matrix.rows));
     return y;
   }
@@ -67,6 +72,65 @@ double magnitude(const MatrixView& w, int64_t n, const float* x) {
   return std::abs(double{w.scale}) * sum;
 }
 
+// What this machine can run of them.
+std::vector<const IntegerKernels*> every_integer_kernels() {
+  std::vector<const IntegerKernels*> all;
+  if (supported_isas().back() >= Isa::kAvx2) all.push_back(&integer_kernels_avx2());
+  if (has_avx_vnni()) all.push_back(&integer_kernels_avxvnni());
+  if (supported_isas().back() >= Isa::kAvx512) all.push_back(&integer_kernels_avx512());
+  return all;
+}
+std::string_view name_of(const IntegerKernels& kernels) {
+  return &kernels == &integer_kernels_avx2()      ? "avx2"
+         : &kernels == &integer_kernels_avxvnni() ? "avxvnni"
+                                                  : "avx512";
+}
+
+// kUntouched where `rows` are not; nothing where the format has no kernel.
+std::vector<float> multiply_by(const IntegerKernels& kernels, const MatrixView& w, Range rows,
+                               const Int16Rows& codes) {
+  const MultiplyIntegerRows multiply = kernels.multiply_rows[static_cast<size_t>(w.format)];
+  if (multiply == nullptr) return {};
+  std::vector<Int16Row> x;
+  x.reserve(static_cast<size_t>(codes.n_rows()));
+  for (int64_t t = 0; t < codes.n_rows(); ++t) x.push_back(codes.row(t));
+  std::vector<float> y(static_cast<size_t>(codes.n_rows() * w.rows), kUntouched);
+  multiply(stored_rows(w), w.rows, rows, x.data(), codes.n_rows(), w.scale, y.data(), w.rows);
+  return y;
+}
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+// Where blocks keep their codes, and a byte of the largest that integer kernels make of them.
+struct LargestCodes {
+  Format format = Format::kF32;
+  size_t block_bytes = 0;
+  size_t begin = 0, end = 0;
+  std::byte byte = {};
+};
+constexpr LargestCodes kLargestCodes[] = {
+    {Format::kQ4_0, 18, 2, 18, std::byte{0xFF}},
+    {Format::kQ4_1, 20, 4, 20, std::byte{0xFF}},
+    {Format::kQ8_0, 34, 2, 34, std::byte{0x7F}},
+    {Format::kQ4_K, 144, 16, 144, std::byte{0xFF}},
+    {Format::kQ6_K, 210, 0, 192, std::byte{0xFF}},
+    {Format::kMxfp4, 1, 0, 1, std::byte{0x77}},
+    {Format::kMxfp4Block, 17, 1, 17, std::byte{0x77}},
+    {Format::kNvfp4, 1, 0, 1, std::byte{0x77}},
+    {Format::kNvfp4Block, 36, 4, 36, std::byte{0x77}},
+};
+
+// Of decode's sums, relative to their terms' magnitudes. Only the float32 sums round: two terms for
+// each group, which together are some times what their weights are worth, since codes are unsigned
+// and offsets cancel (16 times covers every format).
+double rounding(int64_t cols) {
+  const int64_t n_roundings = cols / 8 + 8;
+  return 16 * 0x1p-24 * static_cast<double>(n_roundings);
+}
+
 class MatmulFast : public testing::TestWithParam<FormatCase> {
  protected:
   static int64_t whole_groups(int64_t cols) {
@@ -79,13 +143,11 @@ class MatmulFast : public testing::TestWithParam<FormatCase> {
   }
 };
 
-// Only the float32 sums round: two terms for each group, which together are some times what their
-// weights are worth, since codes are unsigned and offsets cancel (16 times covers every format).
 TEST_P(MatmulFast, DecodeIsNearTheReferenceOnTheSameCodes) {
   for (const int64_t cols : {32, 64, 96, 512, 576, 1056, 1536, 4096}) {
     const RandomMatrix random = matrix(40, cols, 3);  // the last panel reaches back
     const MatrixView& w = random.view();
-    for (const Isa isa : isas_from(Isa::kAvx512)) {
+    for (const Isa isa : isas_from(Isa::kAvx2)) {
       if (!has_integer_kernel(isa, w)) continue;
       const Product product(w, activations(11, w.cols, 5), 11);
       const std::vector<float> y = product.multiply(isa);
@@ -101,10 +163,76 @@ TEST_P(MatmulFast, DecodeIsNearTheReferenceOnTheSameCodes) {
         for (int64_t k = 0; k < w.cols; ++k) {
           widest[static_cast<size_t>(k)] = row.scales[k / kInt16Group] * kLargestCode;
         }
-        const double bound = 16 * static_cast<double>(w.cols / 8 + 8) * 0x1p-24 *
-                             magnitude(w, static_cast<int64_t>(i) % w.rows, widest.data());
+        const double bound =
+            rounding(w.cols) * magnitude(w, static_cast<int64_t>(i) % w.rows, widest.data());
         ASSERT_NEAR(y[i], expected[i], bound)
             << to_string(isa) << " cols " << w.cols << " at " << i;
+      }
+    }
+  }
+}
+
+// The largest codes that bytes can hold: sums that saturate somewhere would be far off.
+TEST_P(MatmulFast, TheLargestProductsStayExact) {
+  const auto largest = std::ranges::find(kLargestCodes, GetParam().format, &LargestCodes::format);
+  if (largest == std::end(kLargestCodes)) GTEST_SKIP() << "no integer kernel";
+  constexpr int64_t kCols = 512;
+  const RandomMatrix random = matrix(24, kCols, 43);
+  std::vector<std::byte> data(random.view().data.begin(), random.view().data.end());
+  for (size_t i = 0; i < data.size(); ++i) {
+    const size_t in_block = i % largest->block_bytes;
+    if (in_block >= largest->begin && in_block < largest->end) data[i] = largest->byte;
+  }
+  MatrixView w = random.view();
+  w.data = data;
+  // Every group has a code of kLargestCode, the others' bytes are 127 and 127, or 127 and -128.
+  for (const float others : {kLargestCode, 127.0F * 256.0F - 128.0F, -kLargestCode}) {
+    std::vector<float> x(kCols, others);
+    for (size_t k = 0; k < x.size(); k += kInt16Group) x[k] = kLargestCode;
+    Int16Rows codes;
+    codes.resize(1, kCols);
+    codes.quantise(Isa::kScalar, dense_rows(std::as_const(x).data(), 1, kCols), {0, 1});
+    std::vector<float> expected(24);
+    matmul_integer_ref(w, {0, 24}, codes, dense_rows(expected.data(), 1, 24));
+    for (const IntegerKernels* kernels : every_integer_kernels()) {
+      const std::vector<float> y = multiply_by(*kernels, w, {0, w.rows}, codes);
+      for (int64_t n = 0; n < 24; ++n) {
+        const double bound = rounding(kCols) * magnitude(w, n, x.data());
+        ASSERT_NEAR(y[static_cast<size_t>(n)], expected[static_cast<size_t>(n)], bound)
+            << name_of(*kernels) << " row " << n << " others " << others;
+      }
+    }
+  }
+}
+
+// Exact sums in integers and one order in float32: what differs is only how it is done.
+TEST_P(MatmulFast, EveryIntegerKernelGivesTheSameBits) {
+  if (integer_kernels_avx2().multiply_rows[static_cast<size_t>(GetParam().format)] == nullptr) {
+    GTEST_SKIP() << "no integer kernel";
+  }
+  constexpr int64_t kTokens = 15;  // 8, 4, 2 and 1 at a time
+  for (const Numbers numbers : {Numbers::kModest, Numbers::kExtreme}) {
+    for (const int64_t cols : {32, 64, 96, 512, 576, 1056, 4096}) {
+      const RandomMatrix random(GetParam().format, /*rows=*/37, whole_groups(cols), numbers, 47);
+      const MatrixView& w = random.view();
+      std::vector<float> x = activations(kTokens, w.cols, 53);
+      x[static_cast<size_t>(w.cols + 5)] = kNan;
+      Int16Rows codes;
+      codes.resize(kTokens, w.cols);
+      codes.quantise(Isa::kScalar, dense_rows(std::as_const(x).data(), kTokens, w.cols),
+                     {0, kTokens});
+      std::vector<float> first;
+      for (const IntegerKernels* kernels : every_integer_kernels()) {
+        const std::vector<float> whole = multiply_by(*kernels, w, {0, w.rows}, codes);
+        const std::vector<float> some = multiply_by(*kernels, w, {5, 31}, codes);
+        if (first.empty()) first = whole;
+        for (size_t i = 0; i < whole.size(); ++i) {
+          const int64_t n = static_cast<int64_t>(i) % w.rows;
+          ASSERT_PRED2(same_bits, whole[i], first[i])
+              << name_of(*kernels) << " cols " << w.cols << " at " << i;
+          ASSERT_PRED2(same_bits, some[i], n >= 5 && n < 31 ? first[i] : kUntouched)
+              << name_of(*kernels) << " cols " << w.cols << " at " << i;
+        }
       }
     }
   }
@@ -130,13 +258,13 @@ TEST_P(MatmulFast, PrefillIsNearTheReferenceInBf16) {
         const Product product(w, activations(n_tokens, w.cols, 11), 0);
         poison_working_memory(isa);
         const std::vector<float> y = product.multiply(isa, {8, w.rows});
-        std::vector<float> expected(y.size(), -77.0F);
+        std::vector<float> expected(y.size(), kUntouched);
         matmul_bf16_ref(w, {8, w.rows}, product.rows(),
                         dense_rows(expected.data(), n_tokens, w.rows));
         for (size_t i = 0; i < y.size(); ++i) {
           const auto t = static_cast<int64_t>(i) / w.rows;
           const double bound =
-              static_cast<double>(w.cols / 2 + 2) * 0x1p-23 *
+              static_cast<double>(w.cols + 4) * 0x1p-24 *
               magnitude(w, static_cast<int64_t>(i) % w.rows, product.rows().row(t));
           ASSERT_NEAR(y[i], expected[i], bound)
               << to_string(isa) << " cols " << w.cols << " tokens " << n_tokens << " at " << i;
@@ -198,7 +326,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, MatmulFast, testing::ValuesIn(every_format_cas
                          });
 
 TEST(MatmulFastFormats, HaveIntegerKernelsWhereTheClassSaysSo) {
-  for (const Isa isa : isas_from(Isa::kAvx512)) {
+  EXPECT_FALSE(has_integer_kernel(Isa::kScalar, {.format = Format::kQ4_0, .rows = 16}));
+  for (const Isa isa : isas_from(Isa::kAvx2)) {
     for (const Format format :
          {Format::kQ4_0, Format::kQ4_1, Format::kQ8_0, Format::kQ4_K, Format::kQ6_K, Format::kMxfp4,
           Format::kMxfp4Block, Format::kNvfp4, Format::kNvfp4Block}) {

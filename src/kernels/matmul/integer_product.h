@@ -1,0 +1,132 @@
+// The integer product, for the rows of a panel at a time. For a group of columns
+//   sum w x = factor scale (sum u code) + offset (scale sum code)
+// where w = factor u + offset, u an unsigned code of at most 8 bits; the sum of products is exact
+// in int32 and the last bracket known from the activations. Included by ISA files after their
+// integer_lanes_*.h. Products is how they sum, e.g. VnniProducts:
+//   kTokensAtOnce       a power of 2, at most 4
+//   sum<Panel, N>(codes, x, column, sums)  sums[t] = sum u code over the group from `column` on
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/matmul/integer_kernels.h"
+#include "kernels/matmul/integer_panels.h"
+#include "kernels/matmul/prefetch_x86.h"
+
+namespace penstock {
+namespace {
+
+// Four codes of a token, in every lane.
+[[gnu::always_inline]] inline Words word_of(const int8_t* codes) {
+  int32_t word;
+  std::memcpy(&word, codes, sizeof word);
+  return all_words(word);
+}
+
+// Adds one group's share to each token's sums.
+template <class Products, class Panel, int T>
+[[gnu::always_inline]] inline void add_group(const Words* codes, Floats factors, Floats offsets,
+                                             const Int16Row* x, int64_t group, Floats (&sums)[T]) {
+  constexpr int kGroup = Panel::kGroup;
+  constexpr int kAtOnce = std::min(T, Products::kTokensAtOnce);
+#pragma GCC unroll 8
+  for (int first = 0; first < T; first += kAtOnce) {
+    Words products[kAtOnce];
+    Products::template sum<Panel, kAtOnce>(codes, x + first, group * kGroup, products);
+#pragma GCC unroll 4
+    for (int i = 0; i < kAtOnce; ++i) {
+      const Int16Row& token = x[first + i];
+      const float* const code_sums = kGroup == 32 ? token.sums_32 : token.sums_16;
+      const Floats scale = all_floats(token.scales[group * kGroup / kInt16Group]);
+      Floats& sum = sums[first + i];
+      sum = fma_floats(to_floats(products[i]), factors * scale, sum);
+      sum = fma_floats(offsets, all_floats(code_sums[group]), sum);
+    }
+  }
+}
+
+// For the panel behind the one at `row`; for nothing if not `wanted`.
+inline Ahead next_panel(const uint8_t* rows, size_t row_bytes, int64_t row, int64_t n_steps,
+                        bool wanted) {
+  const uint8_t* const next = rows + static_cast<size_t>(row + kPanelRows) * row_bytes;
+  return {next, next + (wanted ? kPanelRows * row_bytes : 0), n_steps};
+}
+
+// y[t, r] of the panel's rows r in `stored`, for T tokens. `ahead`: whether to ask for the next
+// panel.
+template <class Products, class Panel, int T>
+void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row* x, float scale,
+                    Range stored, float* y, int64_t y_stride) {
+  Panel panel(w, row);
+  Ahead data = next_panel(w.data, w.row_bytes, row, panel.n_steps, ahead);
+  Ahead scales = next_panel(w.scales, Panel::scale_bytes(w), row, panel.n_steps, ahead);
+  Floats sums[T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) sums[t] = all_floats(0.0F);
+  for (int64_t step = 0; step < panel.n_steps; ++step) {
+    data.ask();
+    scales.ask();
+    panel.load();
+#pragma GCC unroll 4
+    for (int part = 0; part < Panel::kParts; ++part) {
+      Words words[Panel::kStored];
+      panel.stored(part, words);
+#pragma GCC unroll 4
+      for (int i = 0; i < Panel::kPartGroups; ++i) {
+        const int group = Panel::group_of(part, i);
+        Words codes[Panel::kGroup / 4];
+        panel.codes(words, i, codes);
+        add_group<Products, Panel, T>(codes, panel.factors(group), panel.offsets(group), x,
+                                      step * Panel::kStepGroups + group, sums);
+      }
+    }
+    panel.advance();
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    store_rows(y + t * y_stride, stored.begin, stored.size(), sums[t] * all_floats(scale));
+  }
+}
+
+// Eight tokens at a time, then four, two, one: what a token gets does not depend on the others.
+template <class Products, class Panel>
+void multiply_rows(const StoredRows& w, int64_t n_rows, Range rows, const Int16Row* x,
+                   int64_t n_tokens, float scale, float* y, int64_t y_stride) {
+  for (int64_t begin = rows.begin; begin < rows.end; begin += kPanelRows) {
+    // The last panel may reach back over rows that are not asked for, whose sums go nowhere.
+    const int64_t row = std::min(begin, n_rows - kPanelRows);
+    const Range stored = {begin - row, std::min(begin + kPanelRows, rows.end) - row};
+    float* const to = y + row;
+    const auto multiply = [&]<int T>(int64_t t) {
+      multiply_panel<Products, Panel, T>(w, row, /*ahead=*/t == 0, x + t, scale, stored,
+                                         to + t * y_stride, y_stride);
+    };
+    int64_t t = 0;
+    for (; t + 8 <= n_tokens; t += 8) multiply.template operator()<8>(t);
+    for (; t + 4 <= n_tokens; t += 4) multiply.template operator()<4>(t);
+    for (; t + 2 <= n_tokens; t += 2) multiply.template operator()<2>(t);
+    for (; t < n_tokens; ++t) multiply.template operator()<1>(t);
+  }
+}
+
+template <class Products>
+constexpr IntegerKernels make_integer_kernels() {
+  IntegerKernels kernels;
+  const auto set = [&](Format format, MultiplyIntegerRows kernel) {
+    kernels.multiply_rows[static_cast<size_t>(format)] = kernel;
+  };
+  set(Format::kQ4_0, multiply_rows<Products, Q4_0Panel>);
+  set(Format::kQ4_1, multiply_rows<Products, Q4_1Panel>);
+  set(Format::kQ8_0, multiply_rows<Products, Q8_0Panel>);
+  set(Format::kQ4_K, multiply_rows<Products, Q4_KPanel>);
+  set(Format::kQ6_K, multiply_rows<Products, Q6_KPanel>);
+  set(Format::kMxfp4Block, multiply_rows<Products, Mxfp4BlockPanel>);
+  set(Format::kMxfp4, multiply_rows<Products, Mxfp4Panel>);
+  set(Format::kNvfp4Block, multiply_rows<Products, Nvfp4BlockPanel>);
+  set(Format::kNvfp4, multiply_rows<Products, Nvfp4Panel>);
+  return kernels;
+}
+
+}  // namespace
+}  // namespace penstock
