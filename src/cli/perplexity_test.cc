@@ -79,6 +79,8 @@ class SuccessorModel : public LanguageModel {
     return {};
   }
 
+  void expect_position(int64_t position) { next_position_ = position; }
+
   static constexpr size_t kVocabulary = 8;
 
  private:
@@ -111,6 +113,19 @@ TEST(Measure, OverlapChangesWhatHasContextNotWhatCounts) {
     const int n_wrong = stride == 3 ? 1 : 0;
     EXPECT_NEAR(found->total_nll, -(6 - n_wrong) * std::log(0.3) - n_wrong * std::log(0.1), 1e-6);
   }
+}
+
+// The model itself checks that positions follow each other.
+TEST(SequenceRunner, GoesOnBehindWhatARewindLeaves) {
+  SuccessorModel model;
+  SequenceRunner runner(model, 4);
+  const auto nothing = [](std::span<const float>) { return Result<void>(); };
+  const std::vector<int32_t> tokens = {0, 1, 2, 3, 4};
+  ASSERT_TRUE(runner.begin(8));
+  ASSERT_TRUE(runner.extend(tokens, TokenOrigin::kPrompt, LogitRows::kLast, nothing));
+  runner.rewind(3);
+  model.expect_position(3);
+  ASSERT_TRUE(runner.extend(tokens, TokenOrigin::kPrompt, LogitRows::kLast, nothing));
 }
 
 TEST(SequenceRunner, RefusesMoreThanTheContext) {

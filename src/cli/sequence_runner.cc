@@ -22,6 +22,11 @@ Result<void> SequenceRunner::begin(int64_t planned_length) {
   return {};
 }
 
+void SequenceRunner::rewind(int64_t length) {
+  PENSTOCK_CHECK(length >= 0 && length <= length_, "the sequence has fewer tokens");
+  length_ = length;
+}
+
 Result<void> SequenceRunner::extend(std::span<const int32_t> tokens, TokenOrigin origin,
                                     LogitRows rows, const TakeLogits& take) {
   PENSTOCK_CHECK(length_ + static_cast<int64_t>(tokens.size()) <= planned_length_,

@@ -23,6 +23,9 @@ class SequenceRunner {
   // the model's context or its KV cache.
   Result<void> begin(int64_t planned_length);
 
+  // Forgets the tokens behind the first `length`; there are as many.
+  void rewind(int64_t length);
+
   int64_t vocab_size() const { return model_.spec().vocab_size; }
 
   // Appends `tokens` chunk by chunk, and gives `take` what `rows` asks for after each

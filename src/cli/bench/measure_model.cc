@@ -21,7 +21,8 @@ namespace {
 struct Row {
   std::string_view kind;
   int64_t n_tokens;
-  std::vector<double> rates;
+  int64_t n_context;  // tokens that were there before
+  std::vector<double> rates = {};
   Profile profile = {};  // of as many other repetitions, where it is asked for
 
   double median() const {
@@ -44,7 +45,8 @@ Result<void> nothing(std::span<const float>) { return {}; }
 // Runs prefill and decode, and times what counts of them.
 class ModelTimer {
  public:
-  ModelTimer(LanguageModel& model, int64_t chunk) : model_(model), runner_(model, chunk) {}
+  ModelTimer(LanguageModel& model, const ModelBenchOptions& options)
+      : model_(model), runner_(model, options.chunk), n_context_(options.n_context) {}
 
   // Where steps that count spend their time goes there; null: nowhere.
   void set_profile(Profile* profile) { profile_ = profile; }
@@ -53,18 +55,25 @@ class ModelTimer {
   Result<double> prefill(int64_t n) {
     const auto tokens = some_tokens(n, runner_.vocab_size());
     PENSTOCK_TRY(runner_.begin(n));
+    has_context_ = false;
     return seconds_of(
         [&] { return runner_.extend(tokens, TokenOrigin::kPrompt, LogitRows::kLast, nothing); });
   }
 
-  // Seconds for n tokens one by one, after a first one that is not timed.
+  // Seconds for n tokens one by one, behind a context that is not timed, and computed once.
   Result<double> decode(int64_t n) {
-    const auto tokens = some_tokens(n + 1, runner_.vocab_size());
-    PENSTOCK_TRY(runner_.begin(n + 1));
-    PENSTOCK_TRY(runner_.extend(std::span(tokens).first(1), TokenOrigin::kPrompt, LogitRows::kLast,
-                                nothing));
+    const auto tokens = some_tokens(n_context_ + n, runner_.vocab_size());
+    const auto context = static_cast<size_t>(n_context_);
+    if (has_context_) {
+      runner_.rewind(n_context_);
+    } else {
+      PENSTOCK_TRY(runner_.begin(n_context_ + n));
+      PENSTOCK_TRY(runner_.extend(std::span(tokens).first(context), TokenOrigin::kPrompt,
+                                  LogitRows::kLast, nothing));
+      has_context_ = true;
+    }
     return seconds_of([&]() -> Result<void> {
-      for (size_t i = 1; i < tokens.size(); ++i) {
+      for (size_t i = context; i < tokens.size(); ++i) {
         PENSTOCK_TRY(runner_.extend(std::span(tokens).subspan(i, 1), TokenOrigin::kGenerated,
                                     LogitRows::kLast, nothing));
       }
@@ -85,14 +94,15 @@ class ModelTimer {
 
   LanguageModel& model_;
   SequenceRunner runner_;
+  int64_t n_context_;
+  bool has_context_ = false;  // the runner's sequence begins with decode's
   Profile* profile_ = nullptr;
 };
 
 // The first run is not counted: it touches the weights for the first time.
-Result<Row> measure(ModelTimer& timer, std::string_view kind, int64_t n_tokens,
-                    const ModelBenchOptions& options,
-                    Result<double> (ModelTimer::*run)(int64_t n_tokens)) {
-  Row row = {.kind = kind, .n_tokens = n_tokens, .rates = {}};
+Result<void> measure(ModelTimer& timer, const ModelBenchOptions& options,
+                     Result<double> (ModelTimer::*run)(int64_t n_tokens), Row& row) {
+  const int64_t n_tokens = row.n_tokens;
   PENSTOCK_TRY((timer.*run)(n_tokens));
   for (int i = 0; i < options.repetitions; ++i) {
     PENSTOCK_ASSIGN(const double taken, (timer.*run)(n_tokens));
@@ -104,7 +114,7 @@ Result<Row> measure(ModelTimer& timer, std::string_view kind, int64_t n_tokens,
     }
   }
   std::ranges::sort(row.rates);
-  return row;
+  return {};
 }
 
 Json to_json(const std::vector<Row>& rows, const LoadReport& report, bool breakdown) {
@@ -113,6 +123,7 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report, bool breakd
     list.push_back(
         {{"kind", row.kind},
          {"tokens", row.n_tokens},
+         {"context", row.n_context},
          {"batch", 1},
          {"tok_s",
           {{"min", row.rates.front()}, {"median", row.median()}, {"max", row.rates.back()}}}});
@@ -129,14 +140,16 @@ std::string to_table(const std::vector<Row>& rows, bool breakdown) {
   constexpr auto kRight = Table::Align::kRight;
   Table table({{"kind"},
                {"tokens", kRight},
+               {"context", kRight},
                {"batch", kRight},
                {"min tok/s", kRight},
                {"median tok/s", kRight},
                {"max tok/s", kRight}});
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   for (const Row& row : rows) {
-    table.add_row({std::string(row.kind), std::to_string(row.n_tokens), "1",
-                   rate(row.rates.front()), rate(row.median()), rate(row.rates.back())});
+    table.add_row({std::string(row.kind), std::to_string(row.n_tokens),
+                   std::to_string(row.n_context), "1", rate(row.rates.front()), rate(row.median()),
+                   rate(row.rates.back())});
   }
   const int columns = terminal_columns(stdout);
   std::string text = table.text(columns);
@@ -158,7 +171,8 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
   add_count("--prefill", options.n_prefill, 0,
             "tokens of a prompt, from an empty context; 0: do not measure");
   add_count("--decode", options.n_decode, 0,
-            "tokens one by one, from an empty context; 0: do not measure");
+            "tokens one by one, behind --context; 0: do not measure");
+  add_count("--context", options.n_context, 1, "tokens that are there before decode begins");
   add_count("--repetitions", options.repetitions, 1,
             "measurements of each, after one that does not count");
   add_count("--chunk", options.chunk, 1, "tokens in one prefill step");
@@ -170,7 +184,7 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
 
 Result<void> measure_model(ModelBenchOptions options) {
   PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.model.path));
-  options.model.kv_tokens = std::max(options.n_prefill, options.n_decode + 1);
+  options.model.kv_tokens = std::max(options.n_prefill, options.n_context + options.n_decode);
   ProgressDisplay progress;
   PENSTOCK_ASSIGN(const LoadedModel loaded, load(checkpoint, options.model, progress.function()));
   progress.finish();
@@ -178,15 +192,16 @@ Result<void> measure_model(ModelBenchOptions options) {
     fmt::print(stderr, "{}\n", line);
   }
 
-  ModelTimer timer(*loaded.model, options.chunk);
+  ModelTimer timer(*loaded.model, options);
   std::vector<Row> rows;
   if (options.n_prefill > 0) {
-    PENSTOCK_ASSIGN(rows.emplace_back(),
-                    measure(timer, "prefill", options.n_prefill, options, &ModelTimer::prefill));
+    rows.push_back({.kind = "prefill", .n_tokens = options.n_prefill, .n_context = 0});
+    PENSTOCK_TRY(measure(timer, options, &ModelTimer::prefill, rows.back()));
   }
   if (options.n_decode > 0) {
-    PENSTOCK_ASSIGN(rows.emplace_back(),
-                    measure(timer, "decode", options.n_decode, options, &ModelTimer::decode));
+    rows.push_back(
+        {.kind = "decode", .n_tokens = options.n_decode, .n_context = options.n_context});
+    PENSTOCK_TRY(measure(timer, options, &ModelTimer::decode, rows.back()));
   }
   fmt::print("{}", options.json ? to_json(rows, loaded.report, options.breakdown).dump(2) + "\n"
                                 : to_table(rows, options.breakdown));

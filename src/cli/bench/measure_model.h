@@ -12,13 +12,14 @@ struct ModelBenchOptions {
   ModelOptions model = {};
   int64_t n_prefill = 512;
   int64_t n_decode = 128;
+  int64_t n_context = 1;  // tokens that are there before decode begins
   int64_t chunk = 512;
   int repetitions = 5;
   bool breakdown = false;
   bool json = false;
 };
 
-// --prefill, --decode, --repetitions, --chunk, --breakdown, and those of the model.
+// --prefill, --decode, --context, --repetitions, --chunk, --breakdown, and those of the model.
 void add_model_bench_options(CLI::App& command, ModelBenchOptions& options);
 
 // Prints the report to standard output.
