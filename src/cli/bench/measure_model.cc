@@ -123,10 +123,10 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report, bool breakd
     list.push_back(
         {{"kind", row.kind},
          {"tokens", row.n_tokens},
-         {"context", row.n_context},
          {"batch", 1},
          {"tok_s",
           {{"min", row.rates.front()}, {"median", row.median()}, {"max", row.rates.back()}}}});
+    if (row.n_context > 1) list.back()["context"] = row.n_context;
     if (breakdown) list.back()["breakdown"] = breakdown_json(row.profile);
   }
   Json machine = machine_json();
@@ -140,16 +140,16 @@ std::string to_table(const std::vector<Row>& rows, bool breakdown) {
   constexpr auto kRight = Table::Align::kRight;
   Table table({{"kind"},
                {"tokens", kRight},
-               {"context", kRight},
                {"batch", kRight},
                {"min tok/s", kRight},
                {"median tok/s", kRight},
                {"max tok/s", kRight}});
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   for (const Row& row : rows) {
-    table.add_row({std::string(row.kind), std::to_string(row.n_tokens),
-                   std::to_string(row.n_context), "1", rate(row.rates.front()), rate(row.median()),
-                   rate(row.rates.back())});
+    const std::string behind =
+        row.n_context > 1 ? fmt::format(" behind {}", row.n_context) : std::string();
+    table.add_row({std::string(row.kind) + behind, std::to_string(row.n_tokens), "1",
+                   rate(row.rates.front()), rate(row.median()), rate(row.rates.back())});
   }
   const int columns = terminal_columns(stdout);
   std::string text = table.text(columns);
