@@ -1,6 +1,7 @@
 #include "kernels/matmul/matmul_fast.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +10,8 @@
 #include <random>
 #include <utility>
 
+#include "base/check.h"
+#include "base/integers.h"
 #include "kernels/matmul/integer_kernels.h"
 #include "kernels/matmul/random_matrix.h"
 #include "kernels/matmul/tile_filler.h"
@@ -313,6 +316,52 @@ TEST_P(MatmulFast, ANanSpoilsItsRowAndNoOther) {
         EXPECT_TRUE(std::isfinite(y[at]) && std::isfinite(y[2 * rows + at])) << to_string(isa);
         EXPECT_TRUE(std::isnan(y[rows + at])) << to_string(isa);
         EXPECT_FALSE(std::isfinite(y[3 * rows + at])) << to_string(isa);
+      }
+    }
+  }
+}
+
+// Bytes that end where an OS page does, with one behind them that nobody may touch.
+class GuardedBytes {
+ public:
+  explicit GuardedBytes(std::span<const std::byte> bytes) : n_(bytes.size()) {
+    const size_t whole = round_up(static_cast<int64_t>(n_), kPage);
+    all_ = {static_cast<std::byte*>(mmap(nullptr, whole + kPage, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
+            whole + kPage};
+    PENSTOCK_CHECK(all_.data() != MAP_FAILED, "no memory");
+    std::ranges::copy(bytes, all_.data() + whole - n_);
+    PENSTOCK_CHECK(mprotect(all_.data() + whole, kPage, PROT_NONE) == 0, "no guard");
+  }
+  GuardedBytes(const GuardedBytes&) = delete;
+  GuardedBytes& operator=(const GuardedBytes&) = delete;
+  ~GuardedBytes() { munmap(all_.data(), all_.size()); }
+
+  std::span<const std::byte> bytes() const { return all_.last(n_ + kPage).first(n_); }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  size_t n_;
+  std::span<std::byte> all_;
+};
+
+// The files of the integer kernels are not built with sanitizers (cmake/Rooms.cmake).
+TEST_P(MatmulFast, ReadsNothingBehindTheMatrix) {
+  for (const int64_t cols : {32, 48, 80, 576}) {
+    const RandomMatrix random = matrix(40, cols, 41);
+    MatrixView w = random.view();
+    w.data = w.data.first(*data_bytes(w.format, w.rows, w.cols));
+    w.scales = w.scales.first(scales_bytes(w));
+    const GuardedBytes data(w.data), scales(w.scales), zeros(w.zeros);
+    const std::vector<float> x = activations(9, w.cols, 43);
+    for (const Isa isa : supported_isas()) {
+      for (const int64_t n_decode : {0, 9}) {
+        const std::vector<float> expected = Product(w, x, n_decode).multiply(isa);
+        MatrixView guarded = w;
+        guarded.data = data.bytes();
+        guarded.scales = scales.bytes();
+        guarded.zeros = zeros.bytes();
+        EXPECT_EQ(Product(guarded, x, n_decode).multiply(isa), expected) << to_string(isa);
       }
     }
   }
