@@ -15,14 +15,12 @@ of the keys and values before it. That means something for models that do not fi
 """
 import argparse
 import json
-import os
-import pathlib
 import statistics
 import sys
 
 from engines import PEER, Test, llama_bench_rates, output_of, penstock_rates
 from gguf_file import GgufFile, bytes_per_token, kv_numbers_per_token, operations_per_token
-from measuring import ForeignShare, circumstances, in_turn, spread, write_report
+from measuring import ForeignShare, add_comparison_arguments, circumstances, in_turn, spread, write_report
 
 PEER_KV_BYTES = 2  # f16
 OUR_KV_BYTES = {"exact": 4, "fast": 2}
@@ -60,17 +58,11 @@ def parse_arguments():
         return [int(number) for number in text.split(",") if int(number)]
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--penstock", type=pathlib.Path, required=True)
-    parser.add_argument("--peer", type=pathlib.Path, required=True, help="llama-bench")
-    parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=5)
+    add_comparison_arguments(parser, "llama-bench")
     parser.add_argument("--repetitions", type=int, default=3, help="of each test in a round; its median counts [3]")
-    parser.add_argument("--cpu-precision", choices=sorted(OUR_KV_BYTES), default="fast", help="of Penstock [fast]")
     parser.add_argument("--prefill", type=numbers, default=[512], help="tokens of prompts: a number, or some, or 0 for none [512]")
     parser.add_argument("--decode", type=int, default=128, help="tokens, or 0 for none [128]")
     parser.add_argument("--context", type=int, default=0, help="tokens that are there before decode begins [0]")
-    parser.add_argument("--out", type=pathlib.Path)
     return parser.parse_args()
 
 

@@ -11,14 +11,13 @@ than the half that is its due. What counts is the share of an engine's own quiet
 import argparse
 import contextlib
 import os
-import pathlib
 import signal
 import statistics
 import subprocess
 import sys
 
 from engines import PEER, Test, llama_bench_rates, penstock_rates
-from measuring import ForeignShare, circumstances, in_turn, spread, write_report
+from measuring import ForeignShare, add_comparison_arguments, circumstances, in_turn, spread, write_report
 
 SIDES = {"penstock": penstock_rates, "llama.cpp": llama_bench_rates}
 # Takes a second or so: regular expressions and hash tables of strings, with everything the optimiser does.
@@ -62,16 +61,10 @@ def main():
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--penstock", type=pathlib.Path, required=True)
-    parser.add_argument("--peer", type=pathlib.Path, required=True, help="llama-bench")
-    parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=5)
+    add_comparison_arguments(parser, "llama-bench")
     parser.add_argument("--repetitions", type=int, default=3, help="in a round; the median counts [3]")
     parser.add_argument("--decode", type=int, default=128, help="tokens [128]")
-    parser.add_argument("--cpu-precision", choices=["exact", "fast"], default="fast", help="of Penstock [fast]")
     parser.add_argument("--compiler", default="g++")
-    parser.add_argument("--out", type=pathlib.Path)
     return parser.parse_args()
 
 

@@ -20,6 +20,17 @@ def circumstances(options):
     }
 
 
+def add_comparison_arguments(parser, peer):
+    """What every comparison with a peer takes; `peer` is the name of its program."""
+    parser.add_argument("--penstock", type=pathlib.Path, required=True)
+    parser.add_argument("--peer", type=pathlib.Path, required=True, help=peer)
+    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu-precision", choices=["exact", "fast"], default="fast", help="of Penstock [fast]")
+    parser.add_argument("--out", type=pathlib.Path)
+
+
 def write_report(report, out):
     """Prints the report, and writes it to `out` where that is given."""
     text = json.dumps(report, indent=1)

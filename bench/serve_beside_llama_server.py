@@ -14,8 +14,6 @@ machine spoils both sides, so its share of the processors is recorded with the n
 import argparse
 import contextlib
 import json
-import os
-import pathlib
 import socket
 import statistics
 import subprocess
@@ -25,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 
-from measuring import ForeignShare, circumstances, in_turn, spread, version_of, write_report
+from measuring import ForeignShare, add_comparison_arguments, circumstances, in_turn, spread, version_of, write_report
 
 START_SECONDS = 120
 STOP_SECONDS = 30
@@ -51,17 +49,11 @@ def main():
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--penstock", type=pathlib.Path, required=True)
-    parser.add_argument("--peer", type=pathlib.Path, required=True, help="llama-server")
-    parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cpu-precision", choices=["exact", "fast"], default="fast", help="of Penstock [fast]")
+    add_comparison_arguments(parser, "llama-server")
     parser.add_argument("--clients", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4, 16])
     parser.add_argument("--requests", type=int, default=32, help="for each number of clients")
     parser.add_argument("--prompt-tokens", type=int, default=256)
     parser.add_argument("--output-tokens", type=int, default=64)
-    parser.add_argument("--out", type=pathlib.Path)
     return parser.parse_args()
 
 
