@@ -3,25 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "cpu/share_rows.h"
+#include "kernels/matmul/chunk_rows.h"
 #include "kernels/matmul/matmul.h"
 
 namespace penstock {
 namespace {
-
-// Rows of weights a worker takes at a time: enough chunks that no worker waits long for the last,
-// each a multiple of every kernel's panel height.
-constexpr int64_t kChunkMultiple = 96;
-constexpr int64_t kChunksPerWorker = 4;
-
-// Below this many token rows a parallel region costs more than it saves (about a microsecond each
-// way).
-constexpr int64_t kSerialRows = 4;
-
-int64_t chunk_rows(int64_t total_rows, int n_workers) {
-  if (n_workers == 1) return total_rows;
-  const int64_t even = total_rows / (n_workers * kChunksPerWorker);
-  return std::max<int64_t>(1, even / kChunkMultiple) * kChunkMultiple;
-}
 
 bool is_same_input(const MatmulJob& a, const MatmulJob& b) {
   return a.x.data == b.x.data && a.x.n_rows == b.x.n_rows && a.n_generated == b.n_generated;
@@ -104,13 +91,7 @@ OperationWork work_of(std::span<const MatmulJob> jobs) {
 }
 
 void for_each_row(const Compute& compute, int64_t n_rows, FunctionRef<void(Range)> body) {
-  if (n_rows < kSerialRows || compute.pool->n_workers() == 1) {
-    body({0, n_rows});
-    return;
-  }
-  const int64_t chunk =
-      std::max<int64_t>(1, n_rows / (compute.pool->n_workers() * kChunksPerWorker));
-  compute.pool->parallel_for(n_rows, chunk, [&](Range range, int) { body(range); });
+  share_rows(*compute.pool, n_rows, body);
 }
 
 void add_rows(const Compute& compute, Rows<const float> from, Rows<float> to) {

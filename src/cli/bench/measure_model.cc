@@ -12,23 +12,19 @@
 #include "cli/progress.h"
 #include "cli/sequence_runner.h"
 #include "cli/table.h"
+#include "kernels/bench/measurement.h"
 #include "os/terminal.h"
 
 namespace penstock {
 namespace {
 
-// One measured quantity: a number of tokens, and their rate in each repetition, slowest first.
+// One measured quantity: a number of tokens, and their rate in each repetition.
 struct Row {
   std::string_view kind;
   int64_t n_tokens;
   int64_t n_context;  // tokens that were there before
   std::vector<double> rates = {};
   Profile profile = {};  // of as many other repetitions, where it is asked for
-
-  double median() const {
-    const size_t middle = rates.size() / 2;
-    return rates.size() % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2;
-  }
 };
 
 // Spread over the vocabulary, so that a mixture's tokens visit many experts.
@@ -113,19 +109,18 @@ Result<void> measure(ModelTimer& timer, const ModelBenchOptions& options,
       timer.set_profile(nullptr);
     }
   }
-  std::ranges::sort(row.rates);
   return {};
 }
 
 Json to_json(const std::vector<Row>& rows, const LoadReport& report, bool breakdown) {
   Json list = Json::array();
   for (const Row& row : rows) {
+    const Summary rates = summary(row.rates);
     list.push_back(
         {{"kind", row.kind},
          {"tokens", row.n_tokens},
          {"batch", 1},
-         {"tok_s",
-          {{"min", row.rates.front()}, {"median", row.median()}, {"max", row.rates.back()}}}});
+         {"tok_s", {{"min", rates.least}, {"median", rates.median}, {"max", rates.most}}}});
     if (row.n_context > 1) list.back()["context"] = row.n_context;
     if (breakdown) list.back()["breakdown"] = breakdown_json(row.profile);
   }
@@ -146,10 +141,11 @@ std::string to_table(const std::vector<Row>& rows, bool breakdown) {
                {"max tok/s", kRight}});
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   for (const Row& row : rows) {
+    const Summary rates = summary(row.rates);
     const std::string behind =
         row.n_context > 1 ? fmt::format(" behind {}", row.n_context) : std::string();
     table.add_row({std::string(row.kind) + behind, std::to_string(row.n_tokens), "1",
-                   rate(row.rates.front()), rate(row.median()), rate(row.rates.back())});
+                   rate(rates.least), rate(rates.median), rate(rates.most)});
   }
   const int columns = terminal_columns(stdout);
   std::string text = table.text(columns);

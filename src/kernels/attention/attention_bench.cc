@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
@@ -218,9 +217,7 @@ KernelBench attention_bench(const Call& call) {
           .n_tokens = call.n_tokens,
           .work = work_of<T>(call),
           .prepare = [call](BenchArena& arena, Pool& pool) -> BenchRun {
-            const auto run = std::make_shared<AttentionRun<T>>(call, arena, pool.n_workers());
-            run->check(pool);
-            return [run](Pool& workers) { run->run(workers); };
+            return checked_run<AttentionRun<T>>(pool, call, arena, pool.n_workers());
           }};
 }
 

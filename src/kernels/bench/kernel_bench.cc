@@ -53,11 +53,4 @@ std::vector<KernelBench> kernel_benches(Isa isa) {
   return benches;
 }
 
-void share_rows(Pool& pool, int64_t n_rows, FunctionRef<void(Range)> body) {
-  constexpr int64_t kChunksPerWorker = 4;
-  if (n_rows < 4) return body({0, n_rows});
-  const int64_t chunk = std::max<int64_t>(1, n_rows / (pool.n_workers() * kChunksPerWorker));
-  pool.parallel_for(n_rows, chunk, [&](Range range, int) { body(range); });
-}
-
 }  // namespace penstock

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/function_ref.h"
 #include "cpu/isa.h"
 #include "cpu/pool.h"
 #include "kernels/machine_limits/machine_limits.h"
@@ -53,6 +54,15 @@ class BenchArena {
 // One run, with the pool's workers.
 using BenchRun = std::function<void(Pool& pool)>;
 
+// What most prepare functions do: a Run made of `arguments` that owns its data, with check(pool) to
+// compare and run(pool) to time.
+template <class Run, class... Arguments>
+BenchRun checked_run(Pool& pool, Arguments&&... arguments) {
+  const auto run = std::make_shared<Run>(std::forward<Arguments>(arguments)...);
+  run->check(pool);
+  return [run](Pool& workers) { run->run(workers); };
+}
+
 struct KernelBench {
   std::string operation = {};  // "matmul fast"
   std::string format = {};     // of weights, or keys and values; empty: float32 activations only
@@ -80,8 +90,5 @@ void add_swiglu_benches(Isa isa, std::vector<KernelBench>& to);
 void add_rope_benches(Isa isa, std::vector<KernelBench>& to);
 void add_router_benches(Isa isa, std::vector<KernelBench>& to);
 void add_logits_benches(Isa isa, std::vector<KernelBench>& to);
-
-// Shares rows among the workers as the model's small operations do: a few stay on this thread.
-void share_rows(Pool& pool, int64_t n_rows, FunctionRef<void(Range)> body);
 
 }  // namespace penstock

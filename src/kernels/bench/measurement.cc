@@ -22,7 +22,7 @@ std::span<std::byte> written(BenchArena& arena, BenchMemory memory) {
 
 }  // namespace
 
-RunSeconds summary(std::vector<double> samples) {
+Summary summary(std::vector<double> samples) {
   PENSTOCK_CHECK(!samples.empty(), "a summary of nothing");
   std::ranges::sort(samples);
   const size_t middle = samples.size() / 2;
@@ -31,7 +31,7 @@ RunSeconds summary(std::vector<double> samples) {
   return {samples.front(), median, samples.back()};
 }
 
-RunSeconds time_runs(const BenchEffort& effort, FunctionRef<double(int64_t n)> seconds_of) {
+Summary time_runs(const BenchEffort& effort, FunctionRef<double(int64_t n)> seconds_of) {
   constexpr double kMostAtOnce = 16;  // a first run may be much slower than the others
   int64_t n = 1;
   for (double taken; (taken = seconds_of(n)) < effort.sample_seconds;) {

@@ -18,16 +18,15 @@ struct BenchEffort {
   double sample_seconds = 0.02;  // at least: a sample is as many runs as this takes
 };
 
-// Seconds of one run, over the samples.
-struct RunSeconds {
-  double fastest = 0, median = 0, slowest = 0;
+struct Summary {
+  double least = 0, median = 0, most = 0;
 };
 
-// seconds_of(n) runs n times and says how long that took. How many make a sample is found out
-// first, by runs that do not count.
-RunSeconds time_runs(const BenchEffort& effort, FunctionRef<double(int64_t n)> seconds_of);
-// At least one sample; in any order.
-RunSeconds summary(std::vector<double> samples);
+// The seconds of one run, over the samples. seconds_of(n) runs n times and says how long that took.
+// How many make a sample is found out first, by runs that do not count.
+Summary time_runs(const BenchEffort& effort, FunctionRef<double(int64_t n)> seconds_of);
+// Of at least one sample; in any order.
+Summary summary(std::vector<double> samples);
 
 // This machine's limits for one isa and number of threads.
 struct MachineRates {
@@ -46,7 +45,7 @@ MachineRates better_of(const MachineRates& a, const MachineRates& b);
 struct KernelMeasurement {
   KernelBench bench = {};
   int n_threads = 0;
-  RunSeconds seconds = {};
+  Summary seconds = {};
 
   double bytes_a_second() const { return bench.work.bytes / seconds.median; }
   double operations_a_second() const { return bench.work.operations / seconds.median; }

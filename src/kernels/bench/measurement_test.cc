@@ -9,16 +9,16 @@
 namespace penstock {
 namespace {
 
-TEST(RunSeconds, AreTheMiddleAndTheEndsOfTheSamples) {
-  const RunSeconds odd = summary({5, 1, 3});
-  EXPECT_EQ(odd.fastest, 1);
+TEST(Summary, IsTheMiddleAndTheEndsOfTheSamples) {
+  const Summary odd = summary({5, 1, 3});
+  EXPECT_EQ(odd.least, 1);
   EXPECT_EQ(odd.median, 3);
-  EXPECT_EQ(odd.slowest, 5);
+  EXPECT_EQ(odd.most, 5);
   EXPECT_EQ(summary({4, 1, 3, 2}).median, 2.5);
 }
 
 // A machine on which the first runs are slow, as the first touch of memory is.
-TEST(RunSeconds, ASampleIsAsManyRunsAsItsTimeTakes) {
+TEST(TimeRuns, ASampleIsAsManyRunsAsItsTimeTakes) {
   std::vector<int64_t> asked;
   int64_t n_done = 0;
   const auto seconds_of = [&](int64_t n) {
@@ -27,10 +27,10 @@ TEST(RunSeconds, ASampleIsAsManyRunsAsItsTimeTakes) {
     for (int64_t i = 0; i < n; ++i) seconds += n_done++ < 10 ? 1e-3 : 1e-4;
     return seconds;
   };
-  const RunSeconds found = time_runs({.n_samples = 3, .sample_seconds = 0.02}, seconds_of);
-  EXPECT_NEAR(found.fastest, 1e-4, 1e-9);
+  const Summary found = time_runs({.n_samples = 3, .sample_seconds = 0.02}, seconds_of);
+  EXPECT_NEAR(found.least, 1e-4, 1e-9);
   EXPECT_NEAR(found.median, 1e-4, 1e-9);
-  EXPECT_NEAR(found.slowest, 1e-4, 1e-9);
+  EXPECT_NEAR(found.most, 1e-4, 1e-9);
   ASSERT_GE(asked.size(), 4U);
   const int64_t n = asked.back();
   EXPECT_GE(static_cast<double>(n) * 1e-4, 0.02 * 0.999);
@@ -38,7 +38,7 @@ TEST(RunSeconds, ASampleIsAsManyRunsAsItsTimeTakes) {
   EXPECT_EQ(std::vector(asked.end() - 3, asked.end()), std::vector(3, n));
 }
 
-TEST(RunSeconds, OneLongRunIsASample) {
+TEST(TimeRuns, OneLongRunIsASample) {
   std::vector<int64_t> asked;
   const auto seconds_of = [&](int64_t n) {
     asked.push_back(n);
@@ -52,7 +52,7 @@ KernelMeasurement measured(BenchMemory memory) {
   return {.bench = {.memory = memory,
                     .work = {.bytes = 10e9, .operations = 4e9, .arithmetic = Arithmetic::kInt8}},
           .n_threads = 2,
-          .seconds = {.fastest = 0.25, .median = 0.5, .slowest = 1}};
+          .seconds = {.least = 0.25, .median = 0.5, .most = 1}};
 }
 
 TEST(KernelMeasurement, RatesAreOfTheMedianAndSharesOfTheRightLimit) {
@@ -123,17 +123,6 @@ TEST(BenchArena, KeepsItsMemoryAndGrowsWhereItMust) {
   EXPECT_EQ(arena.take(BenchMemory::kCache, 1000)[999], std::byte{7});
   EXPECT_NE(arena.take(BenchMemory::kSmallPages, 1000).data(), first.data());
   EXPECT_EQ(arena.take(BenchMemory::kHugePages, 1 << 22).size(), size_t{1} << 22);
-}
-
-TEST(ShareRows, EveryRowOnce) {
-  const auto pool = Pool::make({.n_threads = 2, .pin = false}).value();
-  for (const int64_t n : {0, 1, 3, 4, 5, 100}) {
-    std::vector<int> visits(static_cast<size_t>(n), 0);
-    share_rows(*pool, n, [&](Range range) {
-      for (int64_t i = range.begin; i < range.end; ++i) ++visits[static_cast<size_t>(i)];
-    });
-    EXPECT_EQ(visits, std::vector<int>(static_cast<size_t>(n), 1));
-  }
 }
 
 }  // namespace

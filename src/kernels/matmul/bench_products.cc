@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <numeric>
 
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/integers.h"
+#include "cpu/share_rows.h"
+#include "kernels/matmul/chunk_rows.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_fast.h"
 #include "kernels/matmul/random_matrix.h"
@@ -78,12 +79,8 @@ class ProductsRun {
 
   void run(Pool& pool) {
     prepare_activations(pool);
-    // As model/compute.cc cuts its work.
-    constexpr int64_t kMultiple = 96, kChunksPerWorker = 4;
-    const int64_t all_rows = of_.rows * static_cast<int64_t>(n_matrices());
-    const int64_t even = all_rows / (pool.n_workers() * kChunksPerWorker);
-    const int64_t chunk =
-        pool.n_workers() == 1 ? of_.rows : std::max<int64_t>(1, even / kMultiple) * kMultiple;
+    const int64_t chunk = std::min(
+        of_.rows, chunk_rows(of_.rows * static_cast<int64_t>(n_matrices()), pool.n_workers()));
     const int64_t chunks_each = ceil_div(of_.rows, chunk);
     pool.parallel_for(chunks_each * static_cast<int64_t>(n_matrices()), 1, [&](Range range, int) {
       for (int64_t i = range.begin; i < range.end; ++i) {
@@ -208,9 +205,7 @@ KernelBench products_bench(std::string_view operation, int64_t n_tokens,
           .n_tokens = n_tokens,
           .work = work_of(products),
           .prepare = [products](BenchArena& arena, Pool& pool) -> BenchRun {
-            const auto run = std::make_shared<ProductsRun>(products, arena);
-            run->check(pool);
-            return [run](Pool& workers) { run->run(workers); };
+            return checked_run<ProductsRun>(pool, products, arena);
           }};
 }
 

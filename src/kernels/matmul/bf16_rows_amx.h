@@ -18,10 +18,6 @@
 namespace penstock {
 namespace {
 
-[[gnu::always_inline]] inline __m128i load_16(const uint8_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-
 [[gnu::always_inline]] inline __m512i to_bf16(__m512 low, __m512 high) {
   return std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }

@@ -35,10 +35,6 @@
 namespace penstock {
 namespace {
 
-[[gnu::always_inline]] inline __m128i load_16(const uint8_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-
 [[gnu::always_inline]] inline Words low_nibbles(Words bytes) { return bytes & all_bytes(0x0F); }
 [[gnu::always_inline]] inline Words high_nibbles(Words bytes) {
   return low_nibbles(shift_right_16(bytes, 4));

@@ -6,10 +6,6 @@
 namespace penstock {
 namespace {
 
-[[gnu::always_inline]] inline __m128i load_16_bytes(const uint8_t* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-
 // The first n of a row's last columns, zero bytes behind them: a whole load could leave the matrix.
 template <int element_bytes>
 struct LastColumns {
@@ -49,7 +45,7 @@ struct F16 {
   F16(const StoredRows& w, int64_t row, int64_t begin)
       : at(w.data + static_cast<size_t>(row) * w.row_bytes + 2 * begin) {}
   [[gnu::always_inline]] static Lanes load(const uint8_t* p) {
-    return {_mm256_cvtph_ps(load_16_bytes(p)), _mm256_cvtph_ps(load_16_bytes(p + 16))};
+    return {_mm256_cvtph_ps(load_16(p)), _mm256_cvtph_ps(load_16(p + 16))};
   }
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
@@ -71,7 +67,7 @@ struct BF16 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
   }
   [[gnu::always_inline]] static Lanes load(const uint8_t* p) {
-    return {widen(load_16_bytes(p)), widen(load_16_bytes(p + 16))};
+    return {widen(load_16(p)), widen(load_16(p + 16))};
   }
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
@@ -93,7 +89,7 @@ struct Fp8 {
   // An E4M3 code moved to where a half keeps exponent and fraction is that half times 2^8: the
   // biases are 7 and 15, and both have subnormals. The NaN code gets a half's NaN exponent.
   [[gnu::always_inline]] Lanes load(const uint8_t* p) {
-    const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_16_bytes(p)), 7);
+    const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_16(p)), 7);
     const __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(moved, _mm256_set1_epi16(0x3FFF)),
                                               _mm256_set1_epi16(0x7F << 7));
     const __m256i halves =

@@ -1,4 +1,4 @@
-// Scales on their way into vector registers. Only for ISA files (F16C).
+// Scales and stored bytes on their way into vector registers. Only for ISA files (F16C).
 #pragma once
 
 #include <immintrin.h>
@@ -33,6 +33,10 @@ struct Broadcastable {
   uint16_t bits;
   std::memcpy(&bits, bytes, sizeof bits);
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+}
+
+[[gnu::always_inline]] inline __m128i load_16(const uint8_t* bytes) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
 }
 
 [[gnu::always_inline]] inline uint32_t word_at(const uint8_t* bytes) {

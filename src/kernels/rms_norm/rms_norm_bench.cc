@@ -1,8 +1,8 @@
 // RMS norm of tokens of 2,048 numbers.
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/share_rows.h"
 #include "kernels/bench/kernel_bench.h"
 #include "kernels/random_floats.h"
 #include "kernels/rms_norm/rms_norm.h"
@@ -53,9 +53,7 @@ void add_rms_norm_benches(Isa isa, std::vector<KernelBench>& to) {
                   // a square, its addition and two products a number
                   .work = {.bytes = (2 * n + kDim) * sizeof(float), .operations = 4 * n},
                   .prepare = [isa, n_tokens](BenchArena&, Pool& pool) -> BenchRun {
-                    const auto run = std::make_shared<NormRun>(isa, n_tokens);
-                    run->check(pool);
-                    return [run](Pool& workers) { run->run(workers); };
+                    return checked_run<NormRun>(pool, isa, n_tokens);
                   }});
   }
 }

@@ -1,9 +1,9 @@
 // The rotation of 36 heads of 128 numbers, a token's queries and keys. It has one version.
 #include <cmath>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/share_rows.h"
 #include "kernels/bench/kernel_bench.h"
 #include "kernels/random_floats.h"
 #include "kernels/rope/rope.h"
@@ -63,9 +63,7 @@ void add_rope_benches(Isa isa, std::vector<KernelBench>& to) {
                   // two products and an addition a number
                   .work = {.bytes = 2 * n * sizeof(float), .operations = 3 * n},
                   .prepare = [n_tokens](BenchArena&, Pool& pool) -> BenchRun {
-                    const auto run = std::make_shared<RopeRun>(n_tokens);
-                    run->check(pool);
-                    return [run](Pool& workers) { run->run(workers); };
+                    return checked_run<RopeRun>(pool, n_tokens);
                   }});
   }
 }

@@ -1,10 +1,10 @@
 // The choice of 8 experts among 128 for each token. It has one version.
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/share_rows.h"
 #include "kernels/bench/kernel_bench.h"
 #include "kernels/random_floats.h"
 #include "kernels/router/router.h"
@@ -70,9 +70,7 @@ void add_router_benches(Isa isa, std::vector<KernelBench>& to) {
                   .n_tokens = n_tokens,
                   .work = {.bytes = static_cast<double>(n_tokens) * bytes},
                   .prepare = [n_tokens](BenchArena&, Pool& pool) -> BenchRun {
-                    const auto run = std::make_shared<RouteRun>(n_tokens);
-                    run->check(pool);
-                    return [run](Pool& workers) { run->run(workers); };
+                    return checked_run<RouteRun>(pool, n_tokens);
                   }});
   }
 }

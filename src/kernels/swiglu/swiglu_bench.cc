@@ -1,8 +1,8 @@
 // The gated activation of tokens of 6,144 numbers: eight experts of 768.
-#include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "cpu/share_rows.h"
 #include "kernels/bench/kernel_bench.h"
 #include "kernels/random_floats.h"
 #include "kernels/swiglu/swiglu.h"
@@ -52,9 +52,7 @@ void add_swiglu_benches(Isa isa, std::vector<KernelBench>& to) {
                   .n_tokens = n_tokens,
                   .work = {.bytes = 3 * n * sizeof(float)},
                   .prepare = [isa, n_tokens](BenchArena&, Pool& pool) -> BenchRun {
-                    const auto run = std::make_shared<SwigluRun>(isa, n_tokens);
-                    run->check(pool);
-                    return [run](Pool& workers) { run->run(workers); };
+                    return checked_run<SwigluRun>(pool, isa, n_tokens);
                   }});
   }
 }
