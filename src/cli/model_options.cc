@@ -11,6 +11,14 @@ namespace {
 
 std::string_view to_string(LoadMode mode) { return mode == LoadMode::kMap ? "mapped" : "read"; }
 
+// The number, and of how many CPUs where some are left out.
+std::string threads_text(const LoadReport& report) {
+  const std::string threads =
+      fmt::format("{} {}", report.n_threads, report.n_threads == 1 ? "thread" : "threads");
+  if (report.n_threads == report.n_cpus) return threads;
+  return fmt::format("{} on {} of {} CPUs", threads, report.n_threads, report.n_cpus);
+}
+
 }  // namespace
 
 void add_model_argument(CLI::App& command, ModelOptions& options) {
@@ -24,7 +32,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   add_model_argument(command, options);
   command
       .add_option("--threads", options.n_threads,
-                  "CPU threads; all that the process may use unless given")
+                  "CPU threads; unless given one for each core, as far as the cgroup's quota pays")
       ->type_name("N")
       ->check(CLI::Range(1, 4096))
       ->group("Model");
@@ -118,11 +126,10 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
           ? fmt::format(", {} experts of which {} work", spec.moe.n_experts, spec.moe.top_k)
           : "";
   std::vector<std::string> lines = {fmt::format(
-      "{}: {}, {} layers{}; {} of weights {}; {} on {}, {} threads; KV cache of {} "
-      "tokens ({})",
+      "{}: {}, {} layers{}; {} of weights {}; {} on {}, {}; KV cache of {} tokens ({})",
       checkpoint.name, penstock::to_string(spec.family), spec.n_layers(), experts,
       format_bytes(report.weight_bytes), to_string(report.mode),
-      penstock::to_string(report.precision), penstock::to_string(report.isa), report.n_threads,
+      penstock::to_string(report.precision), penstock::to_string(report.isa), threads_text(report),
       format_count(static_cast<uint64_t>(report.kv_tokens)), format_bytes(report.kv_bytes))};
   lines.insert(lines.end(), checkpoint.notes.begin(), checkpoint.notes.end());
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());

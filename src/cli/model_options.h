@@ -22,7 +22,7 @@ namespace penstock {
 
 struct ModelOptions {
   std::filesystem::path path = {};
-  int n_threads = 0;      // 0: every core this process may use
+  int n_threads = 0;      // 0: one for each core
   int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
   LoadMode mode = LoadMode::kAuto;
   Precision precision = Precision::kFast;

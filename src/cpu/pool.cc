@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "os/cpu_limits.h"
 #include "os/thread_name.h"
 
 namespace penstock {
@@ -33,10 +34,10 @@ bool spin_until(Condition is_done) {
   return is_done();
 }
 
-std::string clamp_note(int wanted, int granted, const CpuLimits& limits) {
-  std::string why = fmt::format("the affinity mask has {} CPUs", limits.cpus.size());
-  if (std::isfinite(limits.quota)) {
-    why += fmt::format(" and the cgroup pays for {:.2f}", limits.quota);
+std::string clamp_note(int wanted, int granted, const Topology& topology) {
+  std::string why = fmt::format("the process may use {} CPUs", topology.cpus.size());
+  if (std::isfinite(topology.quota)) {
+    why += fmt::format(", and its cgroup pays for {:.2f}", topology.quota);
   }
   return fmt::format("{} CPU threads asked for, {} used: {}", wanted, granted, why);
 }
@@ -47,14 +48,18 @@ std::string clamp_note(int wanted, int granted, const CpuLimits& limits) {
 // epoch run the task and count themselves out of n_busy_.
 class Pool::Impl {
  public:
-  explicit Impl(int n_workers) : n_workers_(n_workers) {}
+  explicit Impl(Placement placement)
+      : placement_(std::move(placement)),
+        n_workers_(std::max(static_cast<int>(placement_.cpus.size()), 1)) {}
   ~Impl();
 
-  void start(const PoolOptions& options, const CpuLimits& limits);
+  void start(const PoolOptions& options);
   void run(FunctionRef<void(int)> task);
 
   int n_workers() const { return n_workers_; }
-  std::string& note() { return note_; }
+  const Placement& placement() const { return placement_; }
+  const std::string& note() const { return note_; }
+  void add_note(const std::string& note);
   void count_waiting(std::chrono::nanoseconds* waited) { waited_ = waited; }
 
  private:
@@ -64,6 +69,7 @@ class Pool::Impl {
   void wait_until_idle() const;
   void wait_and_count() const;
 
+  const Placement placement_;
   const int n_workers_;
   std::string note_;
   std::vector<std::thread> threads_;
@@ -79,11 +85,16 @@ class Pool::Impl {
   alignas(64) std::atomic<int> n_busy_ = 0;
 };
 
-void Pool::Impl::start(const PoolOptions& options, const CpuLimits& limits) {
+void Pool::Impl::add_note(const std::string& note) {
+  if (!note_.empty() && !note.empty()) note_ += "; ";
+  note_ += note;
+}
+
+void Pool::Impl::start(const PoolOptions& options) {
   std::atomic<int> n_refused = 0;
   const auto pin = [&](int worker) {
     const auto place = static_cast<size_t>(worker);
-    if (place >= limits.cpus.size() || !pin_this_thread(limits.cpus[place])) ++n_refused;
+    if (place >= placement_.cpus.size() || !pin_this_thread(placement_.cpus[place])) ++n_refused;
   };
   if (options.pin_caller) pin(0);
   threads_.reserve(static_cast<size_t>(n_workers_) - 1);
@@ -99,8 +110,7 @@ void Pool::Impl::start(const PoolOptions& options, const CpuLimits& limits) {
     });
   }
   if (n_refused > 0) {
-    if (!note_.empty()) note_ += "; ";
-    note_ += fmt::format("{} of {} CPU threads could not be pinned", n_refused.load(), n_workers_);
+    add_note(fmt::format("{} of {} CPU threads could not be pinned", n_refused.load(), n_workers_));
   }
 }
 
@@ -171,15 +181,15 @@ Result<std::unique_ptr<Pool>> Pool::make(PoolOptions options) {
   if (options.n_threads < 0) {
     return fail(ErrorKind::kInvalidArgument, "a pool of {} CPU threads", options.n_threads);
   }
-  const CpuLimits limits = options.limits ? *options.limits : cpu_limits();
-  const int n_allowed = limits.n_threads();
-  const int n_wanted = options.n_threads == 0 ? n_allowed : options.n_threads;
-  const int n_workers = std::min(n_wanted, n_allowed);
-
-  auto impl = std::make_unique<Impl>(n_workers);
-  if (n_wanted > n_workers) impl->note() = clamp_note(n_wanted, n_workers, limits);
+  const Topology topology = options.topology ? *options.topology : usable_topology();
+  auto impl = std::make_unique<Impl>(place_workers(topology, options.n_threads));
+  impl->add_note(topology.note);
+  const int n_workers = impl->n_workers();
+  if (options.n_threads > n_workers) {
+    impl->add_note(clamp_note(options.n_threads, n_workers, topology));
+  }
   try {
-    impl->start(options, limits);
+    impl->start(options);
   } catch (const std::system_error& error) {
     return fail(ErrorKind::kExhausted, "cannot start {} CPU threads: {}", n_workers, error.what());
   }
@@ -187,6 +197,7 @@ Result<std::unique_ptr<Pool>> Pool::make(PoolOptions options) {
 }
 
 int Pool::n_workers() const { return impl_->n_workers(); }
+const Placement& Pool::placement() const { return impl_->placement(); }
 const std::string& Pool::note() const { return impl_->note(); }
 void Pool::count_waiting(std::chrono::nanoseconds* waited) { impl_->count_waiting(waited); }
 void Pool::run(FunctionRef<void(int)> task) { impl_->run(task); }
@@ -206,7 +217,5 @@ void Pool::parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, 
     }
   });
 }
-
-int allowed_cpus() { return cpu_limits().n_threads(); }
 
 }  // namespace penstock

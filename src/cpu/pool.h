@@ -10,17 +10,17 @@
 
 #include "base/function_ref.h"
 #include "base/result.h"
-#include "os/cpu_limits.h"
+#include "cpu/placement.h"
+#include "cpu/topology.h"
 #include "tensor/rows.h"
 
 namespace penstock {
 
 struct PoolOptions {
-  // 0: as many as the affinity mask and the cgroup quota pay for; more than that is clamped.
-  int n_threads = 0;
-  bool pin = true;                       // workers 1 and up stay each on a CPU of its own
-  bool pin_caller = false;               // and so does the thread that calls make(), for good
-  std::optional<CpuLimits> limits = {};  // empty: what the kernel grants this process
+  int n_threads = 0;        // as place_workers has it: 0 is one for each core that is paid for
+  bool pin = true;          // workers 1 and up stay each on a CPU of its own
+  bool pin_caller = false;  // and so does the thread that calls make(), for good
+  std::optional<Topology> topology = {};  // empty: what this process may use of the machine
 };
 
 // One thread at a time calls run() and parallel_for(): the caller is worker 0. Workers live as long
@@ -34,6 +34,7 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   int n_workers() const;
+  const Placement& placement() const;
   // What was not done as asked (threads clamped, pinning refused), for the caller's log; or empty.
   const std::string& note() const;
 
@@ -55,8 +56,5 @@ class Pool {
 
   std::unique_ptr<Impl> impl_;
 };
-
-// Threads that may run at once: the affinity mask, cut to the whole part of the cgroup's CPU quota.
-int allowed_cpus();
 
 }  // namespace penstock

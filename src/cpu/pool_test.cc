@@ -7,10 +7,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "os/cpu_limits.h"
 
 namespace penstock {
 namespace {
@@ -18,11 +22,18 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+// CPUs 0, 1, ..., each a core.
+Topology alike(int n_cpus, double quota = std::numeric_limits<double>::infinity()) {
+  std::vector<int> ids(static_cast<size_t>(n_cpus));
+  std::iota(ids.begin(), ids.end(), 0);
+  Topology topology = within({}, ids);
+  topology.quota = quota;
+  return topology;
+}
+
 // More workers than the machine has cores, so that some are always parked or preempted.
 std::unique_ptr<Pool> crowded_pool(int n_workers) {
-  CpuLimits limits;
-  for (int cpu = 0; cpu < n_workers; ++cpu) limits.cpus.push_back(cpu);
-  return Pool::make({.n_threads = n_workers, .pin = false, .limits = limits}).value();
+  return Pool::make({.pin = false, .topology = alike(n_workers)}).value();
 }
 
 TEST(Pool, RunsTheTaskOnceForEachWorkerAndTheCallerIsZero) {
@@ -36,6 +47,15 @@ TEST(Pool, RunsTheTaskOnceForEachWorkerAndTheCallerIsZero) {
   EXPECT_THAT(calls, testing::Each(1));
   EXPECT_EQ(ids[0], std::this_thread::get_id());
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 5u);
+}
+
+bool within_seconds(int seconds, const std::function<bool()>& is_so) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!is_so()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 // A wakeup lost once in these runs hangs the test. Plain ints on purpose: what workers write must
@@ -102,48 +122,79 @@ TEST(Pool, CountsWhatTheCallerWaitsForWhileItIsAsked) {
   EXPECT_EQ(waited, before);
 }
 
-TEST(Pool, TakesWhatTheLimitsPayForAndSaysWhatItClamped) {
-  const CpuLimits limits = {{0, 1, 2, 3, 4, 5}, 2.5};
-  const auto by_default = Pool::make({.pin = false, .limits = limits}).value();
+TEST(Pool, TakesWhatIsPaidForAndSaysWhatItClamped) {
+  const Topology topology = alike(6, /*quota=*/2.5);
+  const auto by_default = Pool::make({.pin = false, .topology = topology}).value();
   EXPECT_EQ(by_default->n_workers(), 2);
   EXPECT_THAT(by_default->note(), IsEmpty());
 
-  const auto clamped = Pool::make({.n_threads = 16, .pin = false, .limits = limits}).value();
+  const auto clamped = Pool::make({.n_threads = 16, .pin = false, .topology = topology}).value();
   EXPECT_EQ(clamped->n_workers(), 2);
-  EXPECT_THAT(clamped->note(), HasSubstr("16 CPU threads asked for, 2 used"));
-  EXPECT_THAT(clamped->note(), HasSubstr("6 CPUs"));
-  EXPECT_THAT(clamped->note(), HasSubstr("2.50"));
+  EXPECT_EQ(clamped->note(),
+            "16 CPU threads asked for, 2 used: the process may use 6 CPUs, and its cgroup pays for "
+            "2.50");
 
-  EXPECT_EQ(Pool::make({.n_threads = 1, .limits = limits}).value()->n_workers(), 1);
+  EXPECT_EQ(Pool::make({.n_threads = 1, .topology = topology}).value()->n_workers(), 1);
   EXPECT_EQ(Pool::make({.n_threads = -1}).error().kind, ErrorKind::kInvalidArgument);
-  EXPECT_EQ(Pool::make().value()->n_workers(), allowed_cpus());
+}
+
+TEST(Pool, WithoutATopologyRunsInTheCaller) {
+  const auto pool = Pool::make({.topology = Topology{.note = "no CPUs were found"}}).value();
+  EXPECT_EQ(pool->n_workers(), 1);
+  EXPECT_EQ(pool->note(), "no CPUs were found");
+  int n_calls = 0;
+  pool->run([&](int) { ++n_calls; });
+  EXPECT_EQ(n_calls, 1);
 }
 
 TEST(Pool, PinsEachWorkerToItsOwnCpuButNotTheCaller) {
-  const CpuLimits limits = cpu_limits();
-  if (limits.cpus.size() < 2) GTEST_SKIP() << "one CPU";
-  const auto pool = Pool::make({.limits = CpuLimits{limits.cpus}}).value();
+  const std::vector<int> mask = affinity_cpus();
+  const auto pool = Pool::make().value();
+  if (pool->n_workers() < 2) GTEST_SKIP() << "one CPU";
   std::vector<std::vector<int>> masks(static_cast<size_t>(pool->n_workers()));
-  pool->run([&](int worker) { masks[static_cast<size_t>(worker)] = cpu_limits().cpus; });
-  EXPECT_EQ(masks[0], limits.cpus);
+  pool->run([&](int worker) { masks[static_cast<size_t>(worker)] = affinity_cpus(); });
+  EXPECT_EQ(masks[0], mask);
   for (size_t worker = 1; worker < masks.size(); ++worker) {
-    EXPECT_EQ(masks[worker], std::vector{limits.cpus[worker]});
+    EXPECT_EQ(masks[worker], std::vector{pool->placement().cpus[worker]});
   }
 }
 
 TEST(Pool, PinsTheCallerOnlyWhenAsked) {
   std::thread([] {
-    const int first = cpu_limits().cpus.front();
     const auto pool = Pool::make({.n_threads = 1, .pin_caller = true}).value();
-    EXPECT_EQ(cpu_limits().cpus, std::vector{first});
+    EXPECT_EQ(affinity_cpus(), pool->placement().cpus);
   }).join();
 }
 
 TEST(Pool, ARefusedPinIsANoteNotAFailure) {
-  const CpuLimits limits = {{0, 1 << 16}};
-  const auto pool = Pool::make({.limits = limits}).value();
+  const auto pool = Pool::make({.topology = within({}, std::array{0, 1 << 16})}).value();
   EXPECT_EQ(pool->n_workers(), 2);
   EXPECT_THAT(pool->note(), HasSubstr("1 of 2 CPU threads could not be pinned"));
+}
+
+// As on a core so slow that the others do everything else before its first chunk is done: shares
+// settled beforehand would leave it with most of its own, and the others waiting.
+TEST(Pool, AWorkerHoweverSlowHoldsUpItsOwnChunkOnly) {
+  const auto pool = crowded_pool(3);
+  constexpr int64_t kChunks = 60;
+  std::atomic<int64_t> n_done = 0;
+  std::atomic<bool> is_slow_taken = false;
+  std::atomic<bool> did_others_do_the_rest = false;
+  std::atomic<int64_t> n_by_slow = 0;
+  pool->parallel_for(kChunks, 1, [&](Range, int worker) {
+    // Whoever of the others comes too early waits, so that the slow one does get a chunk.
+    if (worker == 1) {
+      is_slow_taken = true;
+      ++n_by_slow;
+      did_others_do_the_rest = within_seconds(10, [&] { return n_done == kChunks - 1; });
+    } else {
+      within_seconds(10, [&] { return is_slow_taken.load(); });
+    }
+    ++n_done;
+  });
+  EXPECT_TRUE(did_others_do_the_rest);
+  EXPECT_EQ(n_by_slow, 1);
+  EXPECT_EQ(n_done, kChunks);
 }
 
 TEST(Pool, IdleWorkersPark) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "os/numa.h"
 #include "tensor/codec.h"
 
 namespace penstock {
@@ -59,12 +60,12 @@ LoadMode resolve(LoadMode mode, uint64_t weight_bytes) {
 }  // namespace
 
 Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, LoadMode mode,
-                                      const ProgressFn& progress) {
+                                      const ProgressFn& progress, std::span<const int> nodes) {
   WeightStore store;
   store.tensors_ = checkpoint.tensors;
   store.bytes_ = total_bytes(used_runs(store.tensors_));
   store.mode_ = resolve(mode, store.bytes_);
-  PENSTOCK_TRY(store.mode_ == LoadMode::kRead ? store.read_files(checkpoint, progress)
+  PENSTOCK_TRY(store.mode_ == LoadMode::kRead ? store.read_files(checkpoint, progress, nodes)
                                               : store.map_files(checkpoint));
   return store;
 }
@@ -90,13 +91,17 @@ Result<void> WeightStore::map_files(const Checkpoint& checkpoint) {
 
 // Each file gets an address range of its own size, of which only the runs that hold weights are
 // ever touched.
-Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const ProgressFn& progress) {
+Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const ProgressFn& progress,
+                                     std::span<const int> nodes) {
   const auto runs = used_runs(tensors_);
   uint64_t done = 0;
   files_.resize(checkpoint.files.size());
   for (const auto& [index, of_file] : runs) {
     PENSTOCK_ASSIGN(const File file, File::open(checkpoint.files[index]));
     PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(of_file.back().end, OsPages::kHuge));
+    if (const auto placed = place_on_nodes(memory.bytes(), nodes); !placed) {
+      note_ = placed.error().message;  // slower, but right
+    }
     for (const Run& run : of_file) {
       for (uint64_t at = run.begin; at < run.end;) {
         const uint64_t n = std::min<uint64_t>(kReadBytes, run.end - at);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,8 +27,9 @@ enum class LoadMode : uint8_t {
 // weights alone, no staging: reads go straight to where the bytes stay.
 class WeightStore {
  public:
+  // What is read goes to these NUMA nodes (os/numa.h); empty where there is nothing to choose.
   static Result<WeightStore> load(const Checkpoint& checkpoint, LoadMode mode,
-                                  const ProgressFn& progress);
+                                  const ProgressFn& progress, std::span<const int> nodes = {});
 
   // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one is an error
   // that names it.
@@ -37,15 +39,19 @@ class WeightStore {
 
   LoadMode mode() const { return mode_; }
   uint64_t bytes() const { return bytes_; }  // of weights in memory
+  // What was not done as asked, for the caller's log; or empty.
+  const std::string& note() const { return note_; }
 
  private:
   WeightStore() = default;
   Result<void> map_files(const Checkpoint& checkpoint);
-  Result<void> read_files(const Checkpoint& checkpoint, const ProgressFn& progress);
+  Result<void> read_files(const Checkpoint& checkpoint, const ProgressFn& progress,
+                          std::span<const int> nodes);
   std::span<const std::byte> view(const Extent& extent) const;
 
   LoadMode mode_ = LoadMode::kMap;
   uint64_t bytes_ = 0;
+  std::string note_;
   TensorTable tensors_;
   std::vector<std::span<const std::byte>> files_;  // each file's bytes, whether mapped or read
   std::vector<Mapping> mappings_;

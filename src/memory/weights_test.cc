@@ -1,8 +1,11 @@
 #include "memory/weights.h"
 
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,7 +17,7 @@ namespace {
 
 // A made-up checkpoint: one file of 4096 bytes whose byte i is i % 251, with an f32 vector at an
 // odd offset.
-class WeightStoreTest : public testing::TestWithParam<LoadMode> {
+class WeightStoreTest : public testing::Test {
  protected:
   void SetUp() override {
     path_ = std::filesystem::temp_directory_path() / fmt::format("penstock_weights_{}", ::getpid());
@@ -41,7 +44,10 @@ class WeightStoreTest : public testing::TestWithParam<LoadMode> {
   Checkpoint checkpoint_;
 };
 
-TEST_P(WeightStoreTest, ViewsShowTheFilesBytes) {
+class WeightStoreOfModeTest : public WeightStoreTest,
+                              public testing::WithParamInterface<LoadMode> {};
+
+TEST_P(WeightStoreOfModeTest, ViewsShowTheFilesBytes) {
   const auto store = WeightStore::load(checkpoint_, GetParam(), {});
   ASSERT_TRUE(store) << store.error().message;
   EXPECT_EQ(store->mode(), GetParam());
@@ -54,7 +60,7 @@ TEST_P(WeightStoreTest, ViewsShowTheFilesBytes) {
   EXPECT_EQ(store->vector("final_norm", 3).value(), (std::vector<float>{1.5F, -2.0F, 0.25F}));
 }
 
-TEST_P(WeightStoreTest, AMissingTensorAndAWrongShapeAreNamed) {
+TEST_P(WeightStoreOfModeTest, AMissingTensorAndAWrongShapeAreNamed) {
   const auto store = WeightStore::load(checkpoint_, GetParam(), {});
   ASSERT_TRUE(store);
   EXPECT_NE(store->matrix("head").error().message.find("\"head\""), std::string::npos);
@@ -62,11 +68,34 @@ TEST_P(WeightStoreTest, AMissingTensorAndAWrongShapeAreNamed) {
             std::string::npos);
 }
 
-TEST_P(WeightStoreTest, AFileThatIsGoneIsAnError) {
+TEST_P(WeightStoreOfModeTest, AFileThatIsGoneIsAnError) {
   checkpoint_.files = {path_.string() + ".gone"};
   const auto store = WeightStore::load(checkpoint_, GetParam(), {});
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, ErrorKind::kNotFound);
+}
+
+// The address lies on node 0 whatever was asked; the kernel remembers the wish.
+TEST_F(WeightStoreTest, WhatIsReadGoesToTheGivenNodes) {
+  const auto policy_of = [](const WeightStore& store) {
+    int mode = -1;
+    const std::byte* const address = store.matrix("layers.0.q").value().data.data();
+    ::syscall(SYS_get_mempolicy, &mode, nullptr, 0, address, MPOL_F_ADDR);
+    return mode;
+  };
+  const auto by_default = WeightStore::load(checkpoint_, LoadMode::kRead, {});
+  if (policy_of(*by_default) < 0) GTEST_SKIP() << "this container forbids NUMA policies";
+  EXPECT_EQ(policy_of(*by_default), MPOL_DEFAULT);
+  const auto placed = WeightStore::load(checkpoint_, LoadMode::kRead, {}, std::array{0, 1});
+  EXPECT_EQ(policy_of(*placed), MPOL_INTERLEAVE);
+  EXPECT_EQ(placed->note(), "");
+}
+
+TEST_F(WeightStoreTest, ARefusedNodeIsANoteNotAFailure) {
+  const auto store = WeightStore::load(checkpoint_, LoadMode::kRead, {}, std::array{100'000});
+  ASSERT_TRUE(store);
+  EXPECT_EQ(store->vector("final_norm", 3).value(), (std::vector<float>{1.5F, -2.0F, 0.25F}));
+  EXPECT_NE(store->note().find("NUMA"), std::string::npos);
 }
 
 TEST(WeightStore, AFileThatShrankAfterItWasOpenedIsAnError) {
@@ -84,8 +113,8 @@ TEST(WeightStore, AFileThatShrankAfterItWasOpenedIsAnError) {
   std::filesystem::remove(path);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, WeightStoreTest, testing::Values(LoadMode::kRead, LoadMode::kMap),
-                         [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(Modes, WeightStoreOfModeTest,
+                         testing::Values(LoadMode::kRead, LoadMode::kMap), [](const auto& test) {
                            return test.param == LoadMode::kRead ? "Read" : "Map";
                          });
 

@@ -34,14 +34,18 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   const ModelSpec& spec = checkpoint.spec;
   PENSTOCK_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : choose_isa());
   PENSTOCK_ASSIGN(auto pool, Pool::make({.n_threads = options.n_threads}));
-  PENSTOCK_ASSIGN(auto weights, WeightStore::load(checkpoint, options.mode, options.progress));
+  PENSTOCK_ASSIGN(auto weights, WeightStore::load(checkpoint, options.mode, options.progress,
+                                                  pool->placement().nodes));
 
   LoadReport report = {.mode = weights.mode(),
                        .weight_bytes = weights.bytes(),
                        .isa = isa,
                        .precision = options.precision,
-                       .n_threads = pool->n_workers()};
-  if (!pool->note().empty()) report.notes.push_back(pool->note() + "; --threads sets it");
+                       .n_threads = pool->n_workers(),
+                       .n_cpus = pool->placement().n_usable};
+  for (const std::string& note : {pool->note(), weights.note()}) {
+    if (!note.empty()) report.notes.push_back(note);
+  }
   const KvShape shape = {
       .n_layers = spec.n_layers(),
       .n_kv_heads = spec.n_kv_heads,

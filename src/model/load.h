@@ -19,7 +19,7 @@ namespace penstock {
 
 struct LoadOptions {
   LoadMode mode = LoadMode::kAuto;
-  int n_threads = 0;  // 0: every core this process may use
+  int n_threads = 0;  // 0: one for each core that this process may use and its cgroup pays for
   Precision precision = Precision::kExact;
   std::optional<Isa> isa = {};  // absent: the best, or what PENSTOCK_CPU_ISA says
   int64_t kv_tokens = 0;  // of the KV cache, all sequences together; 0: the context length, within
@@ -34,6 +34,7 @@ struct LoadReport {
   Isa isa = Isa::kScalar;
   Precision precision = Precision::kExact;
   int n_threads = 0;
+  int n_cpus = 0;  // that the process may use, for at most as many threads
   int64_t kv_tokens = 0;
   uint64_t kv_bytes = 0;
   std::vector<std::string> notes =

@@ -1,32 +1,18 @@
-// What the kernel lets this process have of the CPUs: the affinity mask, the cgroup's quota, and
-// which CPUs share a core.
+// What the kernel lets this process have of the CPUs: the affinity mask and the cgroup's quota.
 #pragma once
 
 #include <filesystem>
-#include <limits>
 #include <vector>
 
 namespace penstock {
 
-struct CpuLimits {
-  // The affinity mask. One CPU of each core comes first, so that the first n avoid SMT siblings.
-  std::vector<int> cpus = {};
-  // CPU seconds a second that the cgroup pays for; infinity when nothing limits them.
-  double quota = std::numeric_limits<double>::infinity();
+// The calling thread's affinity mask, ascending; empty when the kernel does not say.
+std::vector<int> affinity_cpus();
 
-  // Threads that may be runnable at once without being throttled: at least 1. A fraction of the
-  // quota is not a thread: one more, spinning beside the others, would only bring throttling
-  // nearer.
-  int n_threads() const;
-};
-
-// Reads the calling thread's mask, and below `root` (tests bring their own) /proc/self and /sys.
-// What cannot be read limits nothing.
-CpuLimits cpu_limits(const std::filesystem::path& root = "/");
-
-// The parts of cpu_limits that read files.
-double cgroup_cpu_quota(const std::filesystem::path& root);
-std::vector<int> cores_first(std::vector<int> cpus, const std::filesystem::path& root);
+// CPU seconds a second that the process's cgroup (v1 or v2) and the groups around it pay for;
+// infinity when nothing limits them, or nothing readable. Reads /proc/self and the cgroup file
+// systems below `root` (tests bring their own).
+double cgroup_cpu_quota(const std::filesystem::path& root = "/");
 
 // Keeps the calling thread on one CPU; false when the kernel refuses.
 bool pin_this_thread(int cpu);

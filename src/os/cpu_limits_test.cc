@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -27,7 +29,6 @@ class FakeRoot {
     std::ofstream(root_ / path) << text;
   }
   double quota() const { return cgroup_cpu_quota(root_); }
-  const std::filesystem::path& path() const { return root_; }
 
  private:
   std::filesystem::path root_;
@@ -100,39 +101,17 @@ TEST(CgroupQuota, BrokenFilesLimitNothing) {
   EXPECT_TRUE(std::isinf(root.quota()));
 }
 
-TEST(CpuLimits, ThreadsAreTheWholePartOfTheSmallerLimitAndAtLeastOne) {
-  EXPECT_EQ((CpuLimits{{0, 1, 2, 3}}.n_threads()), 4);
-  EXPECT_EQ((CpuLimits{{0, 1, 2, 3}, 2.5}.n_threads()), 2);
-  EXPECT_EQ((CpuLimits{{0, 1}, 64.0}.n_threads()), 2);
-  EXPECT_EQ((CpuLimits{{0, 1}, 0.2}.n_threads()), 1);
-  EXPECT_EQ((CpuLimits{{}, 8.0}.n_threads()), 1);
-}
-
-TEST(CoresFirst, PutsSmtSiblingsLast) {
-  const FakeRoot root;
-  for (const int cpu : {0, 1, 2, 3, 4, 5, 6, 7}) {
-    const int core = cpu % 4;
-    root.write(
-        "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
-        std::to_string(core) + "," + std::to_string(core + 4) + "\n");
-  }
-  EXPECT_EQ(cores_first({1, 2, 5, 6, 7}, root.path()), (std::vector{1, 2, 7, 5, 6}));
-}
-
-TEST(CoresFirst, KeepsTheOrderWhereTheTopologyIsUnknown) {
-  EXPECT_EQ(cores_first({4, 2, 9}, FakeRoot().path()), (std::vector{4, 2, 9}));
-}
-
-TEST(CpuLimits, SeeAMaskOfOneCpu) {
-  const std::vector<int> before = cpu_limits().cpus;
+TEST(AffinityCpus, SeeAMaskOfOneCpu) {
+  const std::vector<int> before = affinity_cpus();
   ASSERT_FALSE(before.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(before));
   std::vector<int> inside;
   std::thread([&] {
     EXPECT_TRUE(pin_this_thread(before.back()));
-    inside = cpu_limits().cpus;
+    inside = affinity_cpus();
   }).join();
   EXPECT_EQ(inside, std::vector{before.back()});
-  EXPECT_EQ(cpu_limits().cpus, before);
+  EXPECT_EQ(affinity_cpus(), before);
 }
 
 TEST(PinThisThread, RefusesACpuThatIsNotThere) {

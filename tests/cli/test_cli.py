@@ -406,6 +406,13 @@ class Run(unittest.TestCase):
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
 
+    def test_the_start_line_says_how_many_threads_on_how_many_cpus(self):
+        n_cpus = len(os.sched_getaffinity(0))
+        rest = f" on 1 of {n_cpus} CPUs" if n_cpus > 1 else ""
+        self.assertIn(f", 1 thread{rest};", penstock("run", smollm2(), "-p", "Hi", "-n", "1", "--threads", "1").stderr)
+        too_many = penstock("run", smollm2(), "-p", "Hi", "-n", "1", "--threads", n_cpus + 1)
+        self.assertRegex(too_many.stderr, rf"(?m)^{n_cpus + 1} CPU threads asked for, \d+ used: the process may use {n_cpus} CPUs")
+
 
 class Chat(Folder):
     def test_piped_lines_are_turns(self):
@@ -570,7 +577,7 @@ class Server:
 class Serve(unittest.TestCase):
     def test_it_says_once_what_it_chose(self):
         with Server() as server:
-            self.assertRegex(server.log, r"SmolLM2-135M-Instruct\.Q4_1.*llama, 30 layers.*MiB.*threads.*KV cache of")
+            self.assertRegex(server.log, r"SmolLM2-135M-Instruct\.Q4_1.*llama, 30 layers.*MiB.*threads?.*KV cache of")
             self.assertEqual(len(re.findall("KV cache of", server.log)), 1)
 
     def test_sigterm_lets_a_running_answer_end(self):

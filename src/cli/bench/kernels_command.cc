@@ -124,7 +124,7 @@ Result<void> run_kernels(const KernelsOptions& options) {
   PENSTOCK_TRY(check_memory(options.ring_bytes()));
 
   // Asked for once: a pool pins its caller, who from then on has one CPU.
-  const CpuLimits limits = cpu_limits();
+  const Topology topology = usable_topology();
   BenchArena arena(options.ring_bytes());
   ProgressDisplay progress("operations");
   std::vector<KernelsRun> runs;
@@ -132,7 +132,7 @@ Result<void> run_kernels(const KernelsOptions& options) {
     for (size_t i = 0; i < isas.size(); ++i) {
       PENSTOCK_ASSIGN(runs.emplace_back(),
                       measure_all(benches[i], isas[i],
-                                  {.n_threads = n_threads, .pin_caller = true, .limits = limits},
+                                  {.n_threads = n_threads, .pin_caller = true, .topology = topology},
                                   arena, options.effort(), progress.function()));
     }
   }

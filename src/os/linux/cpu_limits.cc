@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -25,25 +24,6 @@ struct CpuSetFree {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 using CpuSet = std::unique_ptr<cpu_set_t, CpuSetFree>;
-
-std::vector<int> affinity_cpus() {
-  // The kernel refuses a set smaller than its own, whose size it does not tell.
-  for (int n_cpus = CPU_SETSIZE; n_cpus <= (1 << 20); n_cpus *= 2) {
-    const CpuSet set(CPU_ALLOC(static_cast<size_t>(n_cpus)));
-    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(n_cpus));
-    if (!set) break;
-    if (::sched_getaffinity(0, bytes, set.get()) != 0) {
-      if (errno == EINVAL) continue;
-      break;
-    }
-    std::vector<int> cpus;
-    for (int cpu = 0; cpu < n_cpus; ++cpu) {
-      if (CPU_ISSET_S(static_cast<size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
-    }
-    return cpus;
-  }
-  return {};
-}
 
 // The first `count` numbers of a file, or nothing: "max" and unreadable files are no numbers.
 std::optional<std::vector<double>> read_numbers(const fs::path& path, size_t count) {
@@ -130,9 +110,23 @@ double tightest_quota(const CgroupMount& mount, const std::string& group, const 
 
 }  // namespace
 
-int CpuLimits::n_threads() const {
-  const double by_mask = static_cast<double>(cpus.size());
-  return static_cast<int>(std::max(1.0, std::floor(std::min(by_mask, quota))));
+std::vector<int> affinity_cpus() {
+  // The kernel refuses a set smaller than its own, whose size it does not tell.
+  for (int n_cpus = CPU_SETSIZE; n_cpus <= (1 << 20); n_cpus *= 2) {
+    const CpuSet set(CPU_ALLOC(static_cast<size_t>(n_cpus)));
+    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(n_cpus));
+    if (!set) break;
+    if (::sched_getaffinity(0, bytes, set.get()) != 0) {
+      if (errno == EINVAL) continue;
+      break;
+    }
+    std::vector<int> cpus;
+    for (int cpu = 0; cpu < n_cpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
+    }
+    return cpus;
+  }
+  return {};
 }
 
 double cgroup_cpu_quota(const fs::path& root) {
@@ -146,23 +140,6 @@ double cgroup_cpu_quota(const fs::path& root) {
     }
   }
   return quota;
-}
-
-std::vector<int> cores_first(std::vector<int> cpus, const fs::path& root) {
-  std::set<std::string> seen_cores;
-  const auto is_first_of_core = [&](int cpu) {
-    const fs::path topology =
-        root / "sys/devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "topology";
-    std::string siblings;
-    std::ifstream(topology / "thread_siblings_list") >> siblings;
-    return siblings.empty() || seen_cores.insert(siblings).second;
-  };
-  std::stable_partition(cpus.begin(), cpus.end(), is_first_of_core);
-  return cpus;
-}
-
-CpuLimits cpu_limits(const fs::path& root) {
-  return {cores_first(affinity_cpus(), root), cgroup_cpu_quota(root)};
 }
 
 bool pin_this_thread(int cpu) {
