@@ -84,6 +84,7 @@ ExactKernels make_kernels() {
   add_plain_kernels_avx2(kernels);
   add_fp4_kernels_avx2(kernels);
   add_ggml_kernels_avx2(kernels);
+  add_kquant_kernels_avx2(kernels);
   return kernels;
 }
 

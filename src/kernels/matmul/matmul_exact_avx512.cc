@@ -65,6 +65,7 @@ ExactKernels make_kernels() {
   add_plain_kernels_avx512(kernels);
   add_fp4_kernels_avx512(kernels);
   add_ggml_kernels_avx512(kernels);
+  add_kquant_kernels_avx512(kernels);
   return kernels;
 }
 

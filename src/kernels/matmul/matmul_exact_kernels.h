@@ -74,12 +74,14 @@ const ExactKernels& exact_kernels_avx2();
 const ExactKernels& exact_kernels_avx512();
 
 // Parts of the two above, each by a file of its own.
-void add_plain_kernels_avx2(ExactKernels& kernels);  // F32, F16, BF16, FP8
-void add_fp4_kernels_avx2(ExactKernels& kernels);    // MXFP4, NVFP4, split and in blocks
-void add_ggml_kernels_avx2(ExactKernels& kernels);   // the other ggml blocks
+void add_plain_kernels_avx2(ExactKernels& kernels);   // F32, F16, BF16, FP8
+void add_fp4_kernels_avx2(ExactKernels& kernels);     // MXFP4, NVFP4, split and in blocks
+void add_ggml_kernels_avx2(ExactKernels& kernels);    // the other ggml blocks of 32
+void add_kquant_kernels_avx2(ExactKernels& kernels);  // ggml blocks of 256
 void add_plain_kernels_avx512(ExactKernels& kernels);
 void add_fp4_kernels_avx512(ExactKernels& kernels);
 void add_ggml_kernels_avx512(ExactKernels& kernels);
+void add_kquant_kernels_avx512(ExactKernels& kernels);
 
 // Every code of an 8-bit scale as float32.
 struct ScaleTable {

@@ -45,7 +45,7 @@ struct Broadcastable {
   return word;
 }
 
-// The 6-bit scales of a Q4_K block's 8 groups, a byte each, and their minima behind them
+// The 6-bit scales of a Q4_K or Q5_K block's 8 groups, a byte each, and their minima behind them
 // (docs/formats.md).
 [[gnu::always_inline]] inline __m128i k_scale_codes(const uint8_t* block) {
   const uint32_t a = word_at(block + 4);
@@ -58,6 +58,53 @@ struct Broadcastable {
   const uint32_t mins_4_to_7 = ((c >> 4) & kLow4) | ((b >> 2) & kHigh2);
   return _mm_setr_epi32(static_cast<int>(a & kLow6), static_cast<int>(scales_4_to_7),
                         static_cast<int>(b & kLow6), static_cast<int>(mins_4_to_7));
+}
+
+// The scales d sc_j (of[j]) and minima m mn_j (of[8 + j]) of a Q4_K or Q5_K block.
+[[gnu::always_inline]] inline Broadcastable<16> k_scales(const uint8_t* block) {
+  const __m128i codes = k_scale_codes(block);
+  const auto times = [](__m128i bytes, float factor) __attribute__((always_inline)) {
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)), _mm256_set1_ps(factor));
+  };
+  Broadcastable<16> scales;
+  _mm256_store_ps(scales.of, times(codes, half_at(block)));
+  _mm256_store_ps(scales.of + 8, times(_mm_srli_si128(codes, 8), half_at(block + 2)));
+  scales.settle();
+  return scales;
+}
+
+// The 6-bit scales of a Q3_K block's 16 groups less 32, a signed byte each (docs/formats.md).
+[[gnu::always_inline]] inline __m128i q3_k_scale_codes(const uint8_t* block) {
+  const uint32_t a = word_at(block + 96);
+  const uint32_t b = word_at(block + 100);
+  const uint32_t high = word_at(block + 104);
+  constexpr uint32_t kLow4 = 0x0F0F0F0F;
+  constexpr uint32_t kHigh2 = 0x30303030;
+  const __m128i codes =
+      _mm_setr_epi32(static_cast<int>((a & kLow4) | ((high << 4) & kHigh2)),
+                     static_cast<int>((b & kLow4) | ((high << 2) & kHigh2)),
+                     static_cast<int>(((a >> 4) & kLow4) | (high & kHigh2)),
+                     static_cast<int>(((b >> 4) & kLow4) | ((high >> 2) & kHigh2)));
+  return _mm_sub_epi8(codes, _mm_set1_epi8(32));
+}
+
+// The scales of an IQ4_XS block's 8 groups: a nibble and two bits of `high` each, less 32.
+[[gnu::always_inline]] inline Broadcastable<8> iq4_xs_scales(const uint8_t* block) {
+  const __m256i high = _mm256_set1_epi32(static_cast<int>(word_at(block)) >> 16);
+  const __m256i low = _mm256_set1_epi32(static_cast<int>(word_at(block + 4)));
+  const __m256i bits_4_5 = _mm256_and_si256(
+      _mm256_slli_epi32(_mm256_srlv_epi32(high, _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14)), 4),
+      _mm256_set1_epi32(0x30));
+  const __m256i bits_0_3 =
+      _mm256_and_si256(_mm256_srlv_epi32(low, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28)),
+                       _mm256_set1_epi32(0x0F));
+  const __m256i codes =
+      _mm256_sub_epi32(_mm256_or_si256(bits_4_5, bits_0_3), _mm256_set1_epi32(32));
+  Broadcastable<8> scales;
+  _mm256_store_ps(scales.of,
+                  _mm256_mul_ps(_mm256_cvtepi32_ps(codes), _mm256_set1_ps(half_at(block))));
+  scales.settle();
+  return scales;
 }
 
 // Scale number i of an FP8 matrix.
