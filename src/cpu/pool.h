@@ -1,4 +1,5 @@
-// The worker pool of the CPU: threads pinned to the cores this process may use, which spin briefly
+// The worker pool of the CPU: threads pinned to the cores this process may use, which spin for 100
+// us when there is nothing to do, about as long as it takes to wake one (pool.cc has the numbers),
 // and then park.
 #pragma once
 
@@ -45,7 +46,9 @@ class Pool {
   // Calls task(worker) once for each worker in [0, n_workers), and returns when all have returned.
   void run(FunctionRef<void(int worker)> task);
 
-  // Splits [0, n_items) into chunks of at most `chunk` items that workers take as they come free.
+  // Splits [0, n_items) into chunks of at most `chunk` items that workers take as they come free,
+  // whatever their speed. Returns when all are done; a worker that never came, because its CPU is
+  // busy with another program, is not waited for.
   // body(range, worker) must not depend on how the items were split: results are bit-equal for any
   // thread count.
   void parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, int worker)> body);

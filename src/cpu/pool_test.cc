@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -69,6 +71,22 @@ void count_tiny_runs(Pool& pool, int64_t n_runs) {
 }
 TEST(Pool, AHundredThousandTinyRuns) { count_tiny_runs(*Pool::make().value(), 100'000); }
 TEST(Pool, TinyRunsOfMoreWorkersThanCores) { count_tiny_runs(*crowded_pool(7), 1000); }
+
+// Both kinds of run in turn: what those who come late to one must not do is take part twice in the
+// next, or read what was written for it too early.
+void count_mixed_runs(Pool& pool, int64_t n_runs) {
+  std::array<int64_t, 4> items = {};
+  std::vector<int64_t> counts(static_cast<size_t>(pool.n_workers()), 0);
+  for (int64_t i = 1; i <= n_runs; ++i) {
+    pool.parallel_for(4, 1, [&](Range range, int) { ++items[static_cast<size_t>(range.begin)]; });
+    ASSERT_THAT(items, testing::Each(i));
+    if (i % 3 != 0) continue;
+    pool.run([&](int worker) { ++counts[static_cast<size_t>(worker)]; });
+    ASSERT_THAT(counts, testing::Each(i / 3));
+  }
+}
+TEST(Pool, AHundredThousandMixedRuns) { count_mixed_runs(*Pool::make().value(), 100'000); }
+TEST(Pool, MixedRunsOfMoreWorkersThanCores) { count_mixed_runs(*crowded_pool(7), 2000); }
 
 // Pauses around the spin time put workers and caller on every side of parking.
 TEST(Pool, RunsAcrossTheMomentOfParking) {
@@ -195,6 +213,39 @@ TEST(Pool, AWorkerHoweverSlowHoldsUpItsOwnChunkOnly) {
   EXPECT_TRUE(did_others_do_the_rest);
   EXPECT_EQ(n_by_slow, 1);
   EXPECT_EQ(n_done, kChunks);
+}
+
+// A thread in a signal's handler stands still wherever it was, like one whose CPU was given to
+// somebody else.
+TEST(Pool, AWorkerThatDoesNotComeIsNotWaitedFor) {
+  const auto pool = crowded_pool(2);
+  pthread_t thread = {};
+  pool->run([&](int worker) {
+    if (worker == 1) thread = ::pthread_self();
+  });
+  static std::atomic<bool> stands_still = false;
+  static std::atomic<bool> is_let_go = false;
+  const auto stand_still = [](int) {
+    stands_still = true;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!is_let_go && std::chrono::steady_clock::now() < deadline) {
+    }
+  };
+  const auto before = std::signal(SIGUSR1, stand_still);
+  ASSERT_EQ(::pthread_kill(thread, SIGUSR1), 0);
+  ASSERT_TRUE(within_seconds(10, [] { return stands_still.load(); }));
+
+  int n_done = 0;  // by the caller alone
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 3; ++i) pool->parallel_for(8, 1, [&](Range, int) { ++n_done; });
+  EXPECT_EQ(n_done, 24);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+
+  is_let_go = true;
+  std::array<int, 2> calls = {};
+  pool->run([&](int worker) { ++calls[static_cast<size_t>(worker)]; });  // for this it is
+  EXPECT_THAT(calls, testing::Each(1));
+  std::signal(SIGUSR1, before);
 }
 
 TEST(Pool, IdleWorkersPark) {
