@@ -29,7 +29,7 @@ bool has_fast_product(const BenchProducts& products);
 KernelBench products_bench(std::string_view operation, int64_t n_tokens,
                            const BenchProducts& products);
 
-// The formats with kernels of their own (docs/design.md section 6).
+// The formats that models come in most (docs/design.md section 6).
 std::vector<Format> native_formats();
 
 }  // namespace penstock

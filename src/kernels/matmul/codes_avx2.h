@@ -3,24 +3,11 @@
 // once for both.
 #pragma once
 
+#include "kernels/matmul/floats_avx2.h"
 #include "kernels/matmul/lanes_avx2.h"
 
 namespace penstock {
 namespace {
-
-// Numbers in one register, as many as it holds.
-using Floats = __m256;
-
-[[gnu::always_inline]] inline Floats broadcast(const float& x) { return _mm256_broadcast_ss(&x); }
-[[gnu::always_inline]] inline Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
-[[gnu::always_inline]] inline Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-// a b + c and a b - c, rounded once.
-[[gnu::always_inline]] inline Floats mul_add(Floats a, Floats b, Floats c) {
-  return _mm256_fmadd_ps(a, b, c);
-}
-[[gnu::always_inline]] inline Floats mul_sub(Floats a, Floats b, Floats c) {
-  return _mm256_fmsub_ps(a, b, c);
-}
 
 // f for every lane; f takes and gives Floats.
 template <class F>
@@ -105,10 +92,12 @@ class Weights<bits, F> {
  public:
   [[gnu::always_inline]] explicit Weights(F f) : f_(f) {}
   [[gnu::always_inline]] Lanes of(const Codes& codes) const {
-    const auto number = [](__m256i code) __attribute__((always_inline)) {
-      return _mm256_cvtepi32_ps(_mm256_and_si256(code, _mm256_set1_epi32((1 << bits) - 1)));
-    };
-    return {f_(number(codes.low)), f_(number(codes.high))};
+    const __m256i mask = _mm256_set1_epi32((1 << bits) - 1);
+    return of_bare({_mm256_and_si256(codes.low, mask), _mm256_and_si256(codes.high, mask)});
+  }
+  // Of codes above which there are no bits.
+  [[gnu::always_inline]] Lanes of_bare(const Codes& codes) const {
+    return {f_(_mm256_cvtepi32_ps(codes.low)), f_(_mm256_cvtepi32_ps(codes.high))};
   }
 
  private:
@@ -128,6 +117,7 @@ class ListedWeights {
     };
     return {look_up(codes.low), look_up(codes.high)};
   }
+  [[gnu::always_inline]] Lanes of_bare(const Codes& codes) const { return of(codes); }
 
  private:
   Floats of_low_, of_high_;

@@ -3,24 +3,11 @@
 // written once for both.
 #pragma once
 
+#include "kernels/matmul/floats_avx512.h"
 #include "kernels/matmul/lanes_avx512.h"
 
 namespace penstock {
 namespace {
-
-// Numbers in one register, as many as it holds.
-using Floats = __m512;
-
-[[gnu::always_inline]] inline Floats broadcast(const float& x) { return _mm512_set1_ps(x); }
-[[gnu::always_inline]] inline Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
-[[gnu::always_inline]] inline Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
-// a b + c and a b - c, rounded once.
-[[gnu::always_inline]] inline Floats mul_add(Floats a, Floats b, Floats c) {
-  return _mm512_fmadd_ps(a, b, c);
-}
-[[gnu::always_inline]] inline Floats mul_sub(Floats a, Floats b, Floats c) {
-  return _mm512_fmsub_ps(a, b, c);
-}
 
 // f for every lane; f takes and gives Floats.
 template <class F>
@@ -75,6 +62,8 @@ class Weights {
     if constexpr (bits == 5) return _mm512_permutex2var_ps(of_low_, codes, of_high_);
     return _mm512_permutexvar_ps(codes, of_low_);
   }
+  // Of codes above which there are no bits.
+  [[gnu::always_inline]] Lanes of_bare(Codes codes) const { return of(codes); }
 
  private:
   // 0, 1, 2 and on, starting again where the codes end.
@@ -96,6 +85,7 @@ class ListedWeights {
   [[gnu::always_inline]] Lanes of(Codes codes) const {
     return _mm512_permutexvar_ps(codes, weights_);
   }
+  [[gnu::always_inline]] Lanes of_bare(Codes codes) const { return of(codes); }
 
  private:
   Floats weights_;

@@ -58,7 +58,7 @@ template <class W, class Emit>
 [[gnu::always_inline]] inline void emit_nibbles(const uint8_t* bytes, const W& weights, Emit emit) {
   const Codes codes = load_codes(bytes);
   emit(0, weights.of(codes));
-  emit(1, weights.of(shift_right<4>(codes)));
+  emit(1, weights.of_bare(shift_right<4>(codes)));
 }
 // The same with a fifth bit each, bit i of `fifth_bits` for code i.
 template <class W, class Emit>

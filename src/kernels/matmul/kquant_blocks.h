@@ -75,8 +75,8 @@ struct Q4_K : BlockUnpacker<256, 144> {
       emit(2 * j, even.of(first));
       emit(2 * j + 1, even.of(second));
       const auto odd = codes_minus<4>(scales.of[j + 1], scales.of[9 + j]);
-      emit(2 * j + 2, odd.of(shift_right<4>(first)));
-      emit(2 * j + 3, odd.of(shift_right<4>(second)));
+      emit(2 * j + 2, odd.of_bare(shift_right<4>(first)));
+      emit(2 * j + 3, odd.of_bare(shift_right<4>(second)));
     });
     block += kBytes;
   }

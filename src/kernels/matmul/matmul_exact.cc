@@ -28,6 +28,10 @@ constexpr int64_t kCarryTokens = 96;
 constexpr int64_t kCarryRows = 64;
 static_assert(kMostCols * kTileRows <= kPanelFloats && kBlockCols * kCarryRows <= kPanelFloats);
 static_assert(kMostTileTokens * kMostPanelRows <= kCarryTokens * kCarryRows);
+// So are, for few tokens, matrices whose columns lie together: with as many rows as they like.
+static_assert(kBlockCols * kMostColumnRows <= kPanelFloats);
+static_assert(2 * kMostTileTokens * kMostColumnRows <= kCarryTokens * kCarryRows);
+static_assert(kMostFusedTokens * kMostColumnRows <= kCarryTokens * kCarryRows);
 
 // A thread's own working memory: 896 KiB, allocated when the thread first multiplies.
 struct Scratch {
@@ -46,41 +50,60 @@ class Product {
       : kernels_(kernels), w_(w), filler_(kernels, w), x_(x), y_(y) {}
 
   void multiply(Range rows) const {
-    if (filler_.own() != nullptr && x_.n_rows <= kernels_.fused_tokens) return multiply_fused(rows);
-    const int64_t step = panel_rows();
-    for (int64_t row = rows.begin; row < rows.end; row += step) {
-      const Range panel = {row, std::min(row + step, rows.end)};
-      if (w_.cols <= kMostCols) {
-        multiply_panel(panel);
-        continue;
+    if (filler_.own() != nullptr && x_.n_rows <= kMostFusedTokens) {
+      const auto i = static_cast<size_t>(x_.n_rows - 1);
+      if (const auto kernel = filler_.own()->multiply_rows[i]) return multiply_fused(kernel, rows);
+      if (const auto kernel = filler_.own()->multiply_columns[i]) {
+        return multiply_fused(kernel, rows);
       }
-      for (int64_t t = 0; t < x_.n_rows; t += kCarryTokens) {
-        multiply_long_panel(panel, {t, std::min(t + kCarryTokens, x_.n_rows)});
+    }
+    for (Range panel = {rows.begin, 0}; panel.begin < rows.end; panel.begin = panel.end) {
+      panel.end = std::min(panel_end(panel.begin), rows.end);
+      if (in_blocks()) {
+        for (int64_t t = 0; t < x_.n_rows; t += kCarryTokens) {
+          multiply_long_panel(panel, {t, std::min(t + kCarryTokens, x_.n_rows)});
+        }
+      } else {
+        multiply_panel(panel);
       }
     }
   }
 
  private:
-  void multiply_fused(Range rows) const {
-    const MultiplyRows kernel = filler_.own()->multiply_rows[x_.n_rows - 1];
+  void multiply_fused(MultiplyRows kernel, Range rows) const {
     for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
       const Range tile = {row, std::min(row + kTileRows, rows.end)};
       kernel(filler_.stored(), row, x_.data, x_.stride, results(tile, {0, x_.n_rows}));
     }
   }
 
-  int64_t panel_rows() const {
-    if (w_.cols > kMostCols) return kCarryRows;
-    // Few tokens do not repay a panel that leaves the first cache level.
-    if (x_.n_rows <= 2 * kernels_.tile_tokens) return kTileRows;
+  void multiply_fused(MultiplyColumns kernel, Range rows) const {
+    for (Range block = {rows.begin, 0}; block.begin < rows.end; block.begin = block.end) {
+      block.end = std::min(column_block_end(block.begin), rows.end);
+      kernel(filler_.stored_columns(), block.begin, x_.data, x_.stride, scratch().carry.data(),
+             results(block, {0, x_.n_rows}));
+    }
+  }
+
+  static int64_t column_block_end(int64_t row) { return round_up(row + 1, kMostColumnRows); }
+
+  // Few tokens do not repay a panel that leaves the first cache level.
+  bool few_tokens() const { return x_.n_rows <= 2 * kernels_.tile_tokens; }
+  bool in_blocks() const { return w_.cols > kMostCols || (few_tokens() && filler_.by_columns()); }
+
+  // Where the panel that begins at `row` ends.
+  int64_t panel_end(int64_t row) const {
+    if (few_tokens() && filler_.by_columns()) return column_block_end(row);
+    if (in_blocks()) return row + kCarryRows;
+    if (few_tokens()) return row + kTileRows;
     const int64_t rows = kPanelFloats / std::max<int64_t>(round_up(w_.cols, kLaneCount), 1);
-    return std::min(rows / kTileRows * kTileRows, kMostPanelRows);
+    return row + std::min(rows / kTileRows * kTileRows, kMostPanelRows);
   }
 
   // Widens `rows` once; the lanes of one tile of tokens wait between blocks of columns.
   void multiply_panel(Range rows) const {
     const Range all = {0, w_.cols};
-    fill_panel(rows, all);
+    filler_.fill_rows(rows, all, scratch().panel.data());
     for_each_tile({0, x_.n_rows}, [&](Range tokens) {
       for_each_block([&](Range cols) {
         const float* tiles = scratch().panel.data() + kTileRows * cols.begin;
@@ -92,11 +115,11 @@ class Product {
   // Widens one block of columns of `rows` after the other; the lanes of all `tokens` wait.
   void multiply_long_panel(Range rows, Range tokens) const {
     for_each_block([&](Range cols) {
-      fill_panel(rows, cols);
+      filler_.fill_rows(rows, cols, scratch().panel.data());
       float* carry = scratch().carry.data();
       for_each_tile(tokens, [&](Range of_tile) {
         multiply_tiles(scratch().panel.data(), tile_floats(cols), rows, cols, of_tile, carry);
-        carry += of_tile.size() * kCarryRows * kLaneCount;
+        carry += of_tile.size() * round_up(rows.size(), kTileRows) * kLaneCount;
       });
     });
   }
@@ -120,14 +143,6 @@ class Product {
   }
 
   static int64_t tile_floats(Range cols) { return kTileRows * round_up(cols.size(), kLaneCount); }
-
-  void fill_panel(Range rows, Range cols) const {
-    float* tile = scratch().panel.data();
-    for (int64_t row = rows.begin; row < rows.end; row += kTileRows, tile += tile_floats(cols)) {
-      const auto n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
-      filler_.fill(row, n_rows, cols, tile);
-    }
-  }
 
   // One tile of tokens by all `rows`, whose tiles are tile_stride floats apart.
   void multiply_tiles(const float* tile, int64_t tile_stride, Range rows, Range cols, Range tokens,

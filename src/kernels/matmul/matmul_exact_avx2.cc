@@ -78,13 +78,13 @@ void multiply_tile(const float* tile, int64_t n_cols, const float* x, int64_t x_
 ExactKernels make_kernels() {
   ExactKernels kernels{
       .tile_tokens = kTileTokens,
-      .fused_tokens = kFusedTokens,
       .multiply_tile = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>},
   };
   add_plain_kernels_avx2(kernels);
   add_fp4_kernels_avx2(kernels);
   add_ggml_kernels_avx2(kernels);
   add_kquant_kernels_avx2(kernels);
+  add_int4_kernels_avx2(kernels);
   return kernels;
 }
 

@@ -80,7 +80,7 @@ class MatmulExact : public testing::TestWithParam<FormatCase> {
   RandomMatrix matrix(int64_t cols, Numbers numbers) const {
     const FormatCase& c = GetParam();
     return RandomMatrix(c.format, kRows, cols, numbers, /*seed=*/static_cast<uint64_t>(cols),
-                        c.scale_format, c.group_cols);
+                        c.scale_format, c.group_cols, c.act_order);
   }
 };
 
@@ -171,6 +171,52 @@ TEST(MatmulExactEdges, ManyPanelsEqualTheReference) {
     matmul_exact_ref(w.view(), range, x.rows(), expected.rows());
     for (const Isa isa : supported_isas()) {
       ASSERT_TRUE(equals_reference(isa, w.view(), range, x.rows(), expected.rows()));
+    }
+  }
+}
+
+// Where columns lie together, kernels take 128 rows at a time, in vectors of 8 or 16: the last of
+// these may end behind the matrix, shares begin and end inside of them.
+TEST(MatmulExactEdges, ManyRowsOfStoredColumnsEqualTheReference) {
+  constexpr int64_t kMany = 280;
+  for (const bool act_order : {false, true}) {
+    for (const int64_t cols : {8, 72, 1304}) {
+      for (const Format format : {Format::kGptq4, Format::kAwq4}) {
+        if (act_order && format == Format::kAwq4) continue;
+        const RandomMatrix w(format, kMany, cols, Numbers::kModest, /*seed=*/6, ScaleFormat::kF32,
+                             /*group_cols=*/64, act_order);
+        PaddedRows x = random_tokens(14, cols, 7);
+        PaddedRows expected(14, kMany, kNaN);
+        matmul_exact_ref(w.view(), {0, kMany}, x.rows(), expected.rows());
+        for (const Isa isa : supported_isas()) {
+          for (const int64_t n : {1, 2, 3, 14}) {
+            for (const Range range : {Range{0, kMany}, Range{13, 275}, Range{272, kMany}}) {
+              ASSERT_TRUE(equals_reference(isa, w.view(), range, x.first(n), expected.first(n)))
+                  << info(format).name << (act_order ? " in act order" : "");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// 64 columns of one code each, so that every code meets the way that codes of its kind take.
+TEST(MatmulExactEdges, EveryFp8CodeEqualsTheReference) {
+  constexpr int64_t kCodes = 256;
+  constexpr int64_t kCols = 64 + 16 + 3;
+  std::vector<uint8_t> codes(static_cast<size_t>(kCodes * kCols));
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i / kCols);
+  const MatrixView w{.format = Format::kFp8Tensor,
+                     .rows = kCodes,
+                     .cols = kCols,
+                     .data = std::as_bytes(std::span(codes))};
+  PaddedRows x = random_tokens(7, kCols, 8);
+  PaddedRows expected(7, kCodes, kNaN);
+  matmul_exact_ref(w, {0, kCodes}, x.rows(), expected.rows());
+  for (const Isa isa : supported_isas()) {
+    for (const int64_t n : {1, 7}) {
+      ASSERT_TRUE(equals_reference(isa, w, {0, kCodes}, x.first(n), expected.first(n)));
     }
   }
 }

@@ -22,7 +22,8 @@ enum class Numbers : uint8_t {
 class RandomMatrix {
  public:
   RandomMatrix(Format format, int64_t rows, int64_t cols, Numbers numbers, uint64_t seed,
-               ScaleFormat scale_format = ScaleFormat::kF32, uint32_t group_cols = 0)
+               ScaleFormat scale_format = ScaleFormat::kF32, uint32_t group_cols = 0,
+               bool act_order = false)
       : random_(seed), numbers_(numbers) {
     view_ = {.format = format,
              .rows = rows,
@@ -38,6 +39,11 @@ class RandomMatrix {
     const bool int4 = format == Format::kGptq4 || format == Format::kAwq4;
     zeros_ = random_bytes(int4 ? n_groups * static_cast<size_t>(rows) / 2 : 0);
     overwrite_scales();
+    if (act_order) {
+      groups_ = random_bytes(sizeof(int32_t) * static_cast<size_t>(cols));
+      fill(groups_, [&] { return static_cast<int32_t>(random_() % n_groups); });
+      view_.groups = std::span(groups_).subspan(1);
+    }
     view_.data = std::span(data_).subspan(1);
     view_.scales = std::span(scales_).subspan(1);
     view_.zeros = std::span(zeros_).subspan(1);
@@ -179,6 +185,7 @@ class RandomMatrix {
   std::vector<std::byte> data_;
   std::vector<std::byte> scales_;
   std::vector<std::byte> zeros_;
+  std::vector<std::byte> groups_;
 };
 
 // A format with the ways its scales may be stored and laid out, and the columns its edges lie at.
@@ -186,12 +193,15 @@ struct FormatCase {
   Format format = Format::kF32;
   ScaleFormat scale_format = ScaleFormat::kF32;
   uint32_t group_cols = 0;
+  bool act_order = false;
 
   std::string name() const {
     std::string text(info(format).name);
-    if (format != Format::kFp8Block && format != Format::kFp8Channel) return text;
-    text += "/scale" + std::to_string(static_cast<int>(scale_format));
-    return group_cols != 0 ? text + "/group" + std::to_string(group_cols) : text;
+    if (format == Format::kFp8Block || format == Format::kFp8Channel) {
+      text += "/scale" + std::to_string(static_cast<int>(scale_format));
+    }
+    if (group_cols != 0) text += "/group" + std::to_string(group_cols);
+    return act_order ? text + "/order" : text;
   }
 };
 
@@ -203,7 +213,14 @@ inline std::vector<FormatCase> every_format_case() {
     cases.push_back({.format = Format::kFp8Block, .scale_format = scales, .group_cols = 16});
     cases.push_back({.format = Format::kFp8Channel, .scale_format = scales});
   }
-  cases.push_back({.format = Format::kFp8Block, .group_cols = 3});
+  for (const uint32_t group : {3u, 128u}) {
+    cases.push_back({.format = Format::kFp8Block, .group_cols = group});
+  }
+  cases.push_back({.format = Format::kGptq4, .act_order = true});
+  for (const Format format : {Format::kGptq4, Format::kAwq4}) {
+    cases.push_back({.format = format, .group_cols = 8});
+    cases.push_back({.format = format, .group_cols = 3});
+  }
   return cases;
 }
 

@@ -16,9 +16,31 @@ const uint8_t* bytes_of(std::span<const std::byte> span) {
 
 // Whether `kernels` can unpack w.
 bool has_own_kernels(const ExactKernels& kernels, const MatrixView& w) {
-  if (kernels.formats[static_cast<size_t>(w.format)].fill == nullptr) return false;
-  const bool one_scale_per_16 = w.group_cols % kLaneCount == 0 || w.group_cols >= w.cols;
-  return w.format != Format::kFp8Block || one_scale_per_16;
+  const FormatKernels& of_format = kernels.formats[static_cast<size_t>(w.format)];
+  if (of_format.fill == nullptr && of_format.fill_columns == nullptr) return false;
+  const auto groups_are_multiples_of = [&](uint32_t n) {
+    return w.group_cols % n == 0 || w.group_cols >= w.cols;
+  };
+  switch (w.format) {
+    case Format::kFp8Block:
+      return groups_are_multiples_of(kLaneCount);
+    case Format::kGptq4:
+    case Format::kAwq4:
+      return groups_are_multiples_of(8);
+    default:
+      return true;
+  }
+}
+
+StoredColumns columns_of(const MatrixView& w) {
+  return {.words = bytes_of(w.data),
+          .zeros = bytes_of(w.zeros),
+          .scales = bytes_of(w.scales),
+          .order = w.groups.empty() ? nullptr : bytes_of(w.groups),
+          .rows = w.rows,
+          .cols = w.cols,
+          .group_cols = w.group_cols,
+          .added_zero = w.zeros_minus_one ? 1.0F : 0.0F};
 }
 
 // FillTile through the scalar codecs.
@@ -63,15 +85,23 @@ StoredRows stored_rows(const MatrixView& w) {
 }
 
 TileFiller::TileFiller(const ExactKernels& kernels, const MatrixView& w)
-    : w_(w), stored_(stored_rows(w)) {
+    : w_(w), stored_(stored_rows(w)), stored_columns_(columns_of(w)) {
   if (has_own_kernels(kernels, w)) own_ = &kernels.formats[static_cast<size_t>(w.format)];
 }
 
-void TileFiller::fill(int64_t row, int n_rows, Range cols, float* tile) const {
-  if (own_ != nullptr) {
-    own_->fill(stored_, row, n_rows, cols.begin, cols.end, tile);
-  } else {
-    fill_by_codec(w_, row, n_rows, cols, tile);
+void TileFiller::fill_rows(Range rows, Range cols, float* tiles) const {
+  if (by_columns()) {
+    own_->fill_columns(stored_columns_, rows.begin, rows.size(), cols.begin, cols.end, tiles);
+    return;
+  }
+  const int64_t tile_floats = kTileRows * round_up(cols.size(), kLaneCount);
+  for (int64_t row = rows.begin; row < rows.end; row += kTileRows, tiles += tile_floats) {
+    const auto n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
+    if (own_ != nullptr) {
+      own_->fill(stored_, row, n_rows, cols.begin, cols.end, tiles);
+    } else {
+      fill_by_codec(w_, row, n_rows, cols, tiles);
+    }
   }
 }
 

@@ -20,13 +20,21 @@ class TileFiller {
   // The isa's kernels for this matrix, or null.
   const FormatKernels* own() const { return own_; }
   const StoredRows& stored() const { return stored_; }
+  const StoredColumns& stored_columns() const { return stored_columns_; }
+  // Whether many rows are better filled together (see kMostColumnRows).
+  bool by_columns() const { return own_ != nullptr && own_->fill_columns != nullptr; }
 
-  // See FillTile. `cols` begins at a multiple of every format's group, and has at most kMostCols.
-  void fill(int64_t row, int n_rows, Range cols, float* tile) const;
+  // The tiles of `rows`, one after another; see FillTile. `cols` begins at a multiple of every
+  // format's group, and has at most kMostCols.
+  void fill_rows(Range rows, Range cols, float* tiles) const;
+  void fill(int64_t row, int n_rows, Range cols, float* tile) const {
+    fill_rows({row, row + n_rows}, cols, tile);
+  }
 
  private:
   const MatrixView& w_;
   StoredRows stored_;
+  StoredColumns stored_columns_;
   const FormatKernels* own_ = nullptr;
 };
 

@@ -5,32 +5,18 @@
 // An unpacker reads one row of one format from a given column on:
 //   static constexpr int kCols       columns it widens at a time, a multiple of 16
 //   static constexpr int kBytes      of data that these are
-//   static constexpr bool kRagged    whether rows may end between multiples of 16
+//   static constexpr bool kRagged    whether rows may end between multiples of kCols
 //   U(const StoredRows&, row, begin) begin is a multiple of kCols
 //   next(emit)                       calls emit(i, weights) for lanes i = 0 .. kCols / 16 - 1, in
-//   order last(n)                          if kRagged: the last n < 16 columns, -0 behind them
+//                                    order
+//   last(n)                          if kRagged: the next n <= 16 columns, -0 behind them
 #pragma once
 
-#include <utility>
-
 #include "kernels/matmul/matmul_exact_kernels.h"
+#include "kernels/matmul/repeat.h"
 
 namespace penstock {
 namespace {
-
-template <int i>
-struct Index {
-  static constexpr int value = i;
-};
-
-// f(Index<0>), ..., f(Index<n - 1>): a loop unrolled from the start. Arrays indexed in an ordinary
-// one were found in memory, not in registers (g++ 12).
-template <int n, class F>
-[[gnu::always_inline]] inline void repeat(F f) {
-  const auto call_all = [&]<int... i>(std::integer_sequence<int, i...>)
-                            __attribute__((always_inline)) { (f(Index<i>{}), ...); };
-  call_all(std::make_integer_sequence<int, n>{});
-}
 
 template <class U>
 [[gnu::always_inline]] inline U unpacker_at(const StoredRows& w, int64_t row, int n_rows, int r,
@@ -52,7 +38,9 @@ void fill_tile(const StoredRows& w, int64_t row, int n_rows, int64_t begin, int6
       to += U::kCols / kLaneCount * kStep;
     }
     if constexpr (U::kRagged) {
-      if (k < end) store_lanes(to, unpacker.last(end - k));
+      for (; k < end; k += kLaneCount, to += kStep) {
+        store_lanes(to, unpacker.last(end - k < kLaneCount ? end - k : kLaneCount));
+      }
     }
   }
 }
@@ -93,7 +81,8 @@ void multiply_rows(const StoredRows& w, int64_t row, const float* x, int64_t x_s
     });
   }
   if constexpr (U::kRagged) {
-    if (const int64_t n = cols - k; n > 0) {
+    for (; k < cols; k += kLaneCount) {
+      const int64_t n = cols - k < kLaneCount ? cols - k : kLaneCount;
       repeat<kTileRows>([&](auto r) __attribute__((always_inline)) {
         const Lanes weights = unpackers[r.value].last(n);
         repeat<T>([&](auto t) __attribute__((always_inline)) {

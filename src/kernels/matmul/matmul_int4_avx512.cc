@@ -1,0 +1,12 @@
+// AVX-512 kernels of GPTQ and AWQ.
+#include "kernels/matmul/columns_avx512.h"
+#include "kernels/matmul/int4_columns.h"
+
+namespace penstock {
+
+void add_int4_kernels_avx512(ExactKernels& kernels) {
+  kernels.formats[static_cast<int>(Format::kGptq4)] = column_kernels<Gptq4>();
+  kernels.formats[static_cast<int>(Format::kAwq4)] = column_kernels<Awq4>();
+}
+
+}  // namespace penstock
