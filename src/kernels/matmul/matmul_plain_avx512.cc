@@ -66,16 +66,32 @@ struct BF16 {
 };
 
 struct Fp8 {
-  static constexpr int kCols = 16;
-  static constexpr int kBytes = 16;
+  static constexpr int kCols = 64;
+  static constexpr int kBytes = 64;
   static constexpr bool kRagged = true;
   const uint8_t* at;
   Fp8RowScale scale;
 
   Fp8(const StoredRows& w, int64_t row, int64_t begin)
       : at(w.data + static_cast<size_t>(row) * w.row_bytes + begin), scale(w, row, begin) {}
-  // An E4M3 code moved to where a half keeps exponent and fraction is that half times 2^8: the
-  // biases are 7 and 15, and both have subnormals. Only the NaN code needs care.
+
+  // Whether none of the next 64 codes is subnormal (below 8, the sign aside), zero or NaN (0x7F).
+  [[gnu::always_inline]] bool are_normal() const {
+    const __m512i codes = _mm512_loadu_si512(at);
+    const __m512i from_least =
+        _mm512_sub_epi8(_mm512_add_epi8(codes, codes), _mm512_set1_epi8(2 * 8));  // no sign, twice
+    constexpr int kNaN = 2 * (0x7F - 8);
+    return _mm512_cmpge_epu8_mask(from_least, _mm512_set1_epi8(static_cast<char>(kNaN))) == 0;
+  }
+  // A normal code moved to where a float32 keeps sign, exponent and fraction is that float32 times
+  // 2^120: the biases are 7 and 127.
+  [[gnu::always_inline]] static Lanes widen_normal(__m128i codes, __m512 scale_times_2_120) {
+    const __m512i moved = _mm512_slli_epi32(_mm512_cvtepi8_epi32(codes), 20);  // sssss eeee mmm 0
+    const __m512i bits = _mm512_and_si512(moved, _mm512_set1_epi32(static_cast<int>(0x87F00000)));
+    return _mm512_mul_ps(_mm512_castsi512_ps(bits), scale_times_2_120);
+  }
+  // Moved to where a half keeps exponent and fraction, any code is that half times 2^8: the biases
+  // are 7 and 15, and both have subnormals. Only the NaN code needs care.
   [[gnu::always_inline]] Lanes widen(__m128i codes) {
     const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);  // s s eeee mmm
     const __m256i halves = _mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xBFFF)));
@@ -85,13 +101,25 @@ struct Fp8 {
     const __m512 weight = _mm512_mul_ps(code, _mm512_set1_ps(scale.take_16()));
     return _mm512_mask_mov_ps(weight, is_nan, _mm512_set1_ps(__builtin_nanf("")));
   }
+  [[gnu::always_inline]] __m128i load_16(int i) const {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at) + i);
+  }
   template <class Emit>
   [[gnu::always_inline]] void next(Emit emit) {
-    emit(0, widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at))));
+    if (scale.is_one_for_64() && are_normal()) [[likely]] {
+      const __m512 factor = _mm512_set1_ps(scale.take_64_times_2_120());
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) emit(i, widen_normal(load_16(i), factor));
+    } else {
+#pragma GCC unroll 1
+      for (int i = 0; i < 4; ++i) emit(i, widen(load_16(i)));
+    }
     at += kBytes;
   }
   Lanes last(int64_t n) {
-    return keep_first_lanes(widen(_mm_maskz_loadu_epi8(first_lanes(n), at)), n);
+    const Lanes weights = keep_first_lanes(widen(_mm_maskz_loadu_epi8(first_lanes(n), at)), n);
+    at += n;
+    return weights;
   }
 };
 

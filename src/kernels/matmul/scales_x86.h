@@ -139,23 +139,41 @@ class Fp8RowScale {
       : w_(&w),
         next_(row / w.scale_rows * w.scales_per_row + begin / w.scale_cols),
         left_(w.scale_cols - begin % w.scale_cols) {
-    if (w.scales != nullptr) scale_ = fp8_scale(w, next_++);
+    set(w.scales != nullptr ? fp8_scale(w, next_++) : 1.0F);
   }
   // The scale of the next 16 columns.
   [[gnu::always_inline]] float take_16() {
-    if (left_ <= 0) {
-      scale_ = fp8_scale(*w_, next_++);
-      left_ = w_->scale_cols;
-    }
+    prepare();
     left_ -= 16;
     return scale_;
   }
+  // Whether the next 64 columns have one scale and 2^120 times it is a number too.
+  [[gnu::always_inline]] bool is_one_for_64() {
+    prepare();
+    return left_ >= 64 && is_small_;
+  }
+  // That number.
+  [[gnu::always_inline]] float take_64_times_2_120() {
+    left_ -= 64;
+    return scale_ * 0x1p120F;
+  }
 
  private:
+  [[gnu::always_inline]] void set(float scale) {
+    scale_ = scale;
+    is_small_ = scale > -0x1p7F && scale < 0x1p7F;
+  }
+  [[gnu::always_inline]] void prepare() {
+    if (left_ > 0) return;
+    set(fp8_scale(*w_, next_++));
+    left_ = w_->scale_cols;
+  }
+
   const StoredRows* w_;
   int64_t next_;  // number of the next scale
   int64_t left_;  // columns before it is due
   float scale_ = 1.0F;
+  bool is_small_ = true;
 };
 
 }  // namespace
