@@ -1,9 +1,22 @@
 #include "tensor/codec.h"
 
+#include <vector>
+
 #include "base/check.h"
 #include "tensor/codec_parts.h"
+#include "tensor/interleave.h"
 
 namespace penstock {
+namespace {
+
+// Through a copy of the row as it is stored by rows.
+void widen_interleaved(const MatrixView& matrix, int64_t row, Range cols, std::span<float> out) {
+  std::vector<std::byte> data(row_bytes(matrix.format, matrix.cols));
+  std::vector<std::byte> scales(scales_bytes(matrix) / static_cast<size_t>(matrix.rows));
+  widen_columns(rows_of_panel(matrix, {row, row + 1}, data, scales), 0, cols, out);
+}
+
+}  // namespace
 
 void widen_columns(const MatrixView& matrix, int64_t row, Range cols, std::span<float> out) {
   PENSTOCK_CHECK(row >= 0 && row < matrix.rows, "row outside the matrix");
@@ -13,6 +26,7 @@ void widen_columns(const MatrixView& matrix, int64_t row, Range cols, std::span<
       cols.begin % info(matrix.format).group == 0 && cols.end % info(matrix.format).group == 0,
       "columns cut a group");
   PENSTOCK_CHECK(out.size() == static_cast<size_t>(cols.size()), "out has another length");
+  if (matrix.layout == Layout::kInterleaved) return widen_interleaved(matrix, row, cols, out);
   switch (matrix.format) {
     case Format::kF32:
     case Format::kF16:

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/integers.h"
+#include "tensor/interleave.h"
 
 namespace penstock {
 namespace {
@@ -108,6 +109,7 @@ bool is_whole(const MatrixView& m) {
       m.groups.size() / 4 < static_cast<size_t>(m.cols)) {
     return false;
   }
+  if (m.layout == Layout::kInterleaved && !has_interleaved_shape(m)) return false;
   return m.scales.size() >= scales_bytes(m) && m.zeros.size() >= zeros_bytes(m);
 }
 

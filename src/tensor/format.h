@@ -55,6 +55,12 @@ struct FormatInfo {
 const FormatInfo& info(Format format);
 std::optional<Format> format_from_name(std::string_view name);
 
+// In which order the bytes of a matrix are.
+enum class Layout : uint8_t {
+  kRows,         // as stored: a row after the other
+  kInterleaved,  // 16 rows at a time, word by word (tensor/interleave.h)
+};
+
 // How the scales of an FP8 matrix are stored.
 enum class ScaleFormat : uint8_t { kF32, kBF16, kF16, kE8M0 };
 
@@ -62,6 +68,7 @@ enum class ScaleFormat : uint8_t { kF32, kBF16, kF16, kE8M0 };
 // no alignment.
 struct MatrixView {
   Format format = Format::kF32;
+  Layout layout = Layout::kRows;
   int64_t rows = 0;
   int64_t cols = 0;
   std::span<const std::byte> data = {};
