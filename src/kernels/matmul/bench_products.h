@@ -15,6 +15,7 @@ struct BenchProducts {
   Isa isa = Isa::kScalar;
   Precision precision = Precision::kExact;
   Format format = Format::kF32;
+  Layout layout = Layout::kRows;
   BenchMemory memory = BenchMemory::kCache;
   int64_t rows = 0, cols = 0;
   std::vector<int64_t> tokens_of = {};  // each matrix's
@@ -22,10 +23,17 @@ struct BenchProducts {
   bool generated = false;  // tokens that were generated, or a prompt's: as `fast` tells
 };
 
-// Whether `fast` has a product of its own for these; otherwise it is the exact one.
-bool has_fast_product(const BenchProducts& products);
+// The classes and layouts that a model's matrices are multiplied in.
+struct ProductKind {
+  Precision precision = Precision::kExact;
+  Layout layout = Layout::kRows;
+};
+std::vector<ProductKind> product_kinds();
+// Whether the format has the layout, and `fast` a product of its own; otherwise that is the exact
+// one.
+bool can_run(const BenchProducts& products);
 
-// `n_tokens` is what the report says.
+// `n_tokens` is what the report says. An interleaved format's name ends in "x16".
 KernelBench products_bench(std::string_view operation, int64_t n_tokens,
                            const BenchProducts& products);
 

@@ -30,19 +30,19 @@ std::vector<int64_t> visits(int64_t n_tokens) {
 }  // namespace
 
 void add_experts_benches(Isa isa, std::vector<KernelBench>& to) {
-  for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+  for (const ProductKind& kind : product_kinds()) {
     for (const Format format : native_formats()) {
       for (const int64_t n_tokens : {1, 8, 512}) {
         const BenchProducts products = {.isa = isa,
-                                        .precision = precision,
+                                        .precision = kind.precision,
                                         .format = format,
+                                        .layout = kind.layout,
                                         .memory = BenchMemory::kHugePages,
                                         .rows = 768,
                                         .cols = 2048,
                                         .tokens_of = visits(n_tokens),
                                         .generated = n_tokens < 512};
-        if (precision == Precision::kFast && !has_fast_product(products)) continue;
-        to.push_back(products_bench("experts", n_tokens, products));
+        if (can_run(products)) to.push_back(products_bench("experts", n_tokens, products));
       }
     }
   }

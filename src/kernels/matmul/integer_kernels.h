@@ -25,9 +25,15 @@ using MultiplyIntegerRows = void (*)(const StoredRows& w, int64_t n_rows, Range 
                                      const Int16Row* x, int64_t n_tokens, float scale, float* y,
                                      int64_t y_stride);
 
-// By format; null for those that have no such kernel.
+// By format and layout; null for those that have no such kernel.
 struct IntegerKernels {
   MultiplyIntegerRows multiply_rows[kFormatCount] = {};
+  MultiplyIntegerRows multiply_interleaved[kFormatCount] = {};
+
+  MultiplyIntegerRows of(Format format, Layout layout) const {
+    const auto at = static_cast<size_t>(format);
+    return layout == Layout::kRows ? multiply_rows[at] : multiply_interleaved[at];
+  }
 };
 const IntegerKernels& integer_kernels_avx2();
 const IntegerKernels& integer_kernels_avxvnni();  // where has_avx_vnni()

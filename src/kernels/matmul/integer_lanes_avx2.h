@@ -63,9 +63,9 @@ using PanelRows = RowStarts<kPanelRows>;
   return _mm256_fmadd_ps(a, b, sum);
 }
 
-// The 4 bytes at `offset` of each row. Not by gathering, which AMD's processors and Intel's with
+// The word at `offset` of each row. Not by gathering, which AMD's processors and Intel's with
 // their microcode of 2023 do word by word; broadcasts and blends take no shuffle.
-[[gnu::always_inline]] inline Words words_at(const PanelRows& rows, int64_t offset) {
+[[gnu::always_inline]] inline Words row_words(const PanelRows& rows, int64_t offset) {
   const auto word = [&](int row) __attribute__((always_inline)) {
     int32_t bits;
     std::memcpy(&bits, rows.of(row) + offset, sizeof bits);
@@ -79,6 +79,17 @@ using PanelRows = RowStarts<kPanelRows>;
                             _mm256_blend_epi32(at_45, at_67, 0b11000000), 0b11110000);
 }
 
+// The next kPanelRows words, f16 numbers, or bytes at p.
+[[gnu::always_inline]] inline Words load_words(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+[[gnu::always_inline]] inline Floats load_halves(const uint8_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+[[gnu::always_inline]] inline Words load_bytes(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+
 // The first n bytes at p, 0 behind them.
 [[gnu::always_inline]] inline __m128i load_first_bytes(const uint8_t* p, int64_t n) {
   alignas(16) uint8_t bytes[16] = {};
@@ -88,7 +99,7 @@ using PanelRows = RowStarts<kPanelRows>;
 
 // to[c]: word c of the 16 bytes that load(row) gives for each row.
 template <class Load>
-[[gnu::always_inline]] inline void four_words(Load load, Words* to) {
+[[gnu::always_inline]] inline void transposed_words(Load load, Words* to) {
   __m256i pairs[4];  // [i]: rows i, i + 4
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {

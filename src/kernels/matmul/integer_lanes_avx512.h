@@ -61,11 +61,20 @@ using PanelRows = RowStarts<kPanelRows>;
   return _mm512_fmadd_ps(a, b, sum);
 }
 
-// The 4 bytes at `offset` of each row.
-[[gnu::always_inline]] inline Words words_at(const PanelRows& rows, int64_t offset) {
+// The word at `offset` of each row.
+[[gnu::always_inline]] inline Words row_words(const PanelRows& rows, int64_t offset) {
   const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i at = _mm512_mullo_epi32(count, all_words(static_cast<int>(rows.stride())));
   return _mm512_i32gather_epi32(at, rows.of(0) + offset, 1);
+}
+
+// The next kPanelRows words, f16 numbers, or bytes at p.
+[[gnu::always_inline]] inline Words load_words(const uint8_t* p) { return _mm512_loadu_si512(p); }
+[[gnu::always_inline]] inline Floats load_halves(const uint8_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+[[gnu::always_inline]] inline Words load_bytes(const uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
 // The first n bytes at p, 0 behind them.
@@ -75,7 +84,7 @@ using PanelRows = RowStarts<kPanelRows>;
 
 // to[c]: word c of the 16 bytes that load(row) gives for each row.
 template <class Load>
-[[gnu::always_inline]] inline void four_words(Load load, Words* to) {
+[[gnu::always_inline]] inline void transposed_words(Load load, Words* to) {
   __m512i fours[4];  // [i]: rows i, i + 4, i + 8, i + 12
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {

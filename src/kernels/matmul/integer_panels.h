@@ -3,10 +3,6 @@
 // offset with which w = factor code + offset. Included by ISA files after their integer_lanes_*.h,
 // which defines kPanelRows, Words, Floats and what is done with them.
 //
-// Stored rows hold their own codes one after the other, so a word of each of the panel's rows is a
-// transposition. It costs less than the sums over lanes that a row in a register would need, and
-// spares the formats a second layout.
-//
 // Each struct below has
 //   kGroup          columns that share a factor and an offset
 //   kLargestCode
@@ -20,7 +16,9 @@
 //   codes(stored, i, to)    kGroup / 4 words of codes, of the part's i-th group
 //   group_of(part, i)       which group of the step that is
 //   advance()       to the next step
-//   scale_bytes(w)  that each row has apart from its data
+//   Ahead(w, row, n)  asks for a little of what comes behind the panel at `row`, n times
+// Most are templates over Blocks, the blocks of a panel's rows in one of the two layouts
+// (integer_blocks.h).
 #pragma once
 
 #include <immintrin.h>
@@ -30,6 +28,7 @@
 #include <limits>
 
 #include "base/integers.h"
+#include "kernels/matmul/integer_blocks.h"
 #include "kernels/matmul/scales_x86.h"
 
 namespace penstock {
@@ -78,35 +77,30 @@ template <bool kSigned>
                      low_halves(halves) * all_floats(256.0F));
 }
 
-// Rows of blocks of so many bytes and columns, a step each.
-template <int bytes, int cols>
+// Rows of blocks, a step each.
+template <class Blocks>
 struct BlockPanel {
-  PanelRows rows;
+  Blocks blocks;
   int64_t n_steps;
 
   BlockPanel(const StoredRows& w, int64_t row)
-      : rows{w.data + static_cast<size_t>(row) * w.row_bytes, w.row_bytes},
-        n_steps(w.cols / cols) {}
-  static size_t scale_bytes(const StoredRows& /*w*/) { return 0; }
-  [[gnu::always_inline]] void advance() { rows.advance(bytes); }
+      : blocks(w.data, w.row_bytes, w.cols, row), n_steps(w.cols / Blocks::kCols) {}
+  [[gnu::always_inline]] void advance() { blocks.advance(); }
 };
 
 // Formats whose blocks are one group of 32: 16 bytes of codes from `codes_at` on, low nibbles
 // first.
-template <int bytes, int codes_at>
-struct NibblePanel : BlockPanel<bytes, 32> {
+template <class Blocks, int codes_at>
+struct NibblePanel : BlockPanel<Blocks> {
   static constexpr int kGroup = 32, kStepGroups = 1, kParts = 1, kPartGroups = 1;
+  using Ahead = typename Blocks::template Ahead<kParts>;
   static constexpr int kLargestCode = 15, kStored = 4;
-  using BlockPanel<bytes, 32>::BlockPanel;
-  using BlockPanel<bytes, 32>::rows;
+  using BlockPanel<Blocks>::BlockPanel;
+  using BlockPanel<Blocks>::blocks;
 
   static constexpr int group_of(int /*part*/, int i) { return i; }
-  // The words at each block's start.
-  [[gnu::always_inline]] Words heads() const { return words_at(rows, 0); }
   [[gnu::always_inline]] void stored(int /*part*/, Words* to) const {
-    four_words([&](int row)
-                   __attribute__((always_inline)) { return load_16(rows.of(row) + codes_at); },
-               to);
+    blocks.four_words(codes_at, to);
   }
   [[gnu::always_inline]] static void codes(const Words* stored, int /*i*/, Words* to) {
 #pragma GCC unroll 4
@@ -117,21 +111,25 @@ struct NibblePanel : BlockPanel<bytes, 32> {
   }
 };
 
-struct Q4_0Panel : NibblePanel<18, 2> {
-  using NibblePanel::NibblePanel;
+template <class Blocks>
+struct Q4_0Panel : NibblePanel<Blocks, 2> {
+  using NibblePanel<Blocks, 2>::NibblePanel;
+  using NibblePanel<Blocks, 2>::blocks;
   Floats d;
 
-  [[gnu::always_inline]] void load() { d = low_halves(heads()); }
+  [[gnu::always_inline]] void load() { d = blocks.halves_at(0); }
   [[gnu::always_inline]] Floats factors(int) const { return d; }
   [[gnu::always_inline]] Floats offsets(int) const { return d * all_floats(-8.0F); }
 };
 
-struct Q4_1Panel : NibblePanel<20, 4> {
-  using NibblePanel::NibblePanel;
+template <class Blocks>
+struct Q4_1Panel : NibblePanel<Blocks, 4> {
+  using NibblePanel<Blocks, 4>::NibblePanel;
+  using NibblePanel<Blocks, 4>::blocks;
   Floats d, m;
 
   [[gnu::always_inline]] void load() {
-    const Words both = heads();
+    const Words both = blocks.words_at(0);
     d = low_halves(both);
     m = high_halves(both);
   }
@@ -139,39 +137,39 @@ struct Q4_1Panel : NibblePanel<20, 4> {
   [[gnu::always_inline]] Floats offsets(int) const { return m; }
 };
 
-struct Mxfp4BlockPanel : NibblePanel<17, 1> {
-  using NibblePanel::NibblePanel;
+template <class Blocks>
+struct Mxfp4BlockPanel : NibblePanel<Blocks, 1> {
+  using NibblePanel<Blocks, 1>::NibblePanel;
+  using NibblePanel<Blocks, 1>::blocks;
   static constexpr int kLargestCode = kLargestE2m1Code;
   Floats scales;
 
-  [[gnu::always_inline]] void load() { scales = from_e8m0(heads()); }
+  [[gnu::always_inline]] void load() { scales = from_e8m0(blocks.bytes_at(0)); }
   [[gnu::always_inline]] Floats factors(int) const { return e2m1_factors(scales); }
   [[gnu::always_inline]] Floats offsets(int) const { return e2m1_offsets(scales); }
   [[gnu::always_inline]] static void codes(const Words* stored, int i, Words* to) {
-    NibblePanel::codes(stored, i, to);
+    NibblePanel<Blocks, 1>::codes(stored, i, to);
 #pragma GCC unroll 8
     for (int w = 0; w < 8; ++w) to[w] = e2m1_codes(to[w]);
   }
 };
 
-struct Q8_0Panel : BlockPanel<34, 32> {
+template <class Blocks>
+struct Q8_0Panel : BlockPanel<Blocks> {
   static constexpr int kGroup = 32, kStepGroups = 1, kParts = 1, kPartGroups = 1;
+  using Ahead = typename Blocks::template Ahead<kParts>;
   static constexpr int kLargestCode = 255, kStored = 8;
-  using BlockPanel::BlockPanel;
+  using BlockPanel<Blocks>::BlockPanel;
+  using BlockPanel<Blocks>::blocks;
   Floats d;
 
   static constexpr int group_of(int /*part*/, int i) { return i; }
-  [[gnu::always_inline]] void load() { d = low_halves(words_at(rows, 0)); }
+  [[gnu::always_inline]] void load() { d = blocks.halves_at(0); }
   [[gnu::always_inline]] Floats factors(int) const { return d; }
   [[gnu::always_inline]] Floats offsets(int) const { return d * all_floats(-128.0F); }
   [[gnu::always_inline]] void stored(int /*part*/, Words* to) const {
 #pragma GCC unroll 2
-    for (int64_t half = 0; half < 2; ++half) {
-      four_words(
-          [&](int row)
-              __attribute__((always_inline)) { return load_16(rows.of(row) + 2 + 16 * half); },
-          to + 4 * half);
-    }
+    for (int half = 0; half < 2; ++half) blocks.four_words(2 + 16 * half, to + 4 * half);
   }
   // 128 more than the stored codes.
   [[gnu::always_inline]] static void codes(const Words* stored, int /*i*/, Words* to) {
@@ -189,52 +187,12 @@ struct Fp4Scales {
   [[gnu::always_inline]] Floats offsets(int g) const { return e2m1_offsets(of[g]); }
 };
 
-// Codes and scales in separate runs; even columns in the low nibbles. A part is 16 bytes of codes.
+// 16 bytes of codes, 32 columns; even columns in the low nibbles.
 template <int64_t group>
-struct SplitFp4Panel : Fp4Scales {
-  static constexpr int kGroup = group, kStepGroups = 4;
-  static constexpr int kPartGroups = 32 / group, kParts = kStepGroups / kPartGroups;
-  static constexpr int kStored = 4;
-  PanelRows rows, scale_rows;
-  int64_t groups_left, n_steps;
+struct SplitFp4Codes : Fp4Scales {
+  static constexpr int kGroup = group, kPartGroups = 32 / group, kStored = 4;
 
-  SplitFp4Panel(const StoredRows& w, int64_t row)
-      : rows{w.data + static_cast<size_t>(row) * w.row_bytes, w.row_bytes},
-        scale_rows{w.scales + row * (w.cols / group), scale_bytes(w)},
-        groups_left(w.cols / group),
-        n_steps(ceil_div(groups_left, kStepGroups)) {}
-  [[gnu::always_inline]] void advance() {
-    rows.advance(int64_t{16} * kParts);
-    scale_rows.advance(kStepGroups);
-    groups_left -= kStepGroups;
-  }
-  static size_t scale_bytes(const StoredRows& w) { return static_cast<size_t>(w.cols / group); }
   static constexpr int group_of(int part, int i) { return part * kPartGroups + i; }
-  // Four scales of each row; what lies beyond a row's end is 0.
-  [[gnu::always_inline]] Words scale_words() const {
-    if (groups_left >= kStepGroups) return words_at(scale_rows, 0);
-    uint8_t bytes[sizeof(Words)] = {};
-    for (int row = 0; row < kPanelRows; ++row) {
-      std::memcpy(bytes + int64_t{4} * row, scale_rows.of(row), static_cast<size_t>(groups_left));
-    }
-    Words words;
-    std::memcpy(&words, bytes, sizeof words);
-    return words;
-  }
-  [[gnu::always_inline]] void stored(int part, Words* to) const {
-    const int64_t at = int64_t{16} * part;
-    const int64_t n_bytes = groups_left * group / 2 - at;
-    if (n_bytes >= 16) {
-      four_words([&](int row) __attribute__((always_inline)) { return load_16(rows.of(row) + at); },
-                 to);
-    } else {
-      const int64_t n = std::max(n_bytes, int64_t{0});
-      four_words(
-          [&](int row)
-              __attribute__((always_inline)) { return load_first_bytes(rows.of(row) + at, n); },
-          to);
-    }
-  }
   [[gnu::always_inline]] static void codes(const Words* stored, int i, Words* to) {
     // Of four bytes 0 1 2 3 the codes are in 0 0 1 1 and in 2 2 3 3, low nibbles at even places.
     const __m128i first = _mm_setr_epi8(0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13);
@@ -246,6 +204,14 @@ struct SplitFp4Panel : Fp4Scales {
       to[2 * w + 1] = nibbles_by_turns(shuffle_16(eight, repeat_16(second)));
     }
   }
+  // From the lowest byte of each word.
+  [[gnu::always_inline]] static Floats scales_from(Words words) {
+    if constexpr (group == 32) {
+      return from_e8m0(words);
+    } else {
+      return from_e4m3</*kSigned=*/true>(words, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
 
  private:
   [[gnu::always_inline]] static Words nibbles_by_turns(Words twice) {
@@ -254,45 +220,131 @@ struct SplitFp4Panel : Fp4Scales {
   }
 };
 
-struct Mxfp4Panel : SplitFp4Panel<32> {
-  using SplitFp4Panel::SplitFp4Panel;
+// By rows, four scales of each at a time. A part is 16 bytes of codes.
+template <int64_t group>
+struct SplitFp4Rows : SplitFp4Codes<group> {
+  static constexpr int kStepGroups = 4, kParts = kStepGroups * group / 32;
+  using SplitFp4Codes<group>::of;
+  struct Ahead {
+    penstock::Ahead data, scales;
+
+    Ahead(const StoredRows& w, int64_t row, int64_t n_parts)
+        : data(next_panel(w.data, w.row_bytes, row, n_parts)),
+          scales(next_panel(w.scales, static_cast<size_t>(w.cols / group), row, n_parts)) {}
+    [[gnu::always_inline]] void ask() {
+      data.ask();
+      scales.ask();
+    }
+  };
+  PanelRows rows, scale_rows;
+  int64_t groups_left, n_steps;
+
+  SplitFp4Rows(const StoredRows& w, int64_t row)
+      : rows{w.data + static_cast<size_t>(row) * w.row_bytes, w.row_bytes},
+        scale_rows{w.scales + row * (w.cols / group), static_cast<size_t>(w.cols / group)},
+        groups_left(w.cols / group),
+        n_steps(ceil_div(groups_left, kStepGroups)) {}
+  [[gnu::always_inline]] void advance() {
+    rows.advance(int64_t{16} * kParts);
+    scale_rows.advance(kStepGroups);
+    groups_left -= kStepGroups;
+  }
   [[gnu::always_inline]] void load() {
     const Words words = scale_words();
 #pragma GCC unroll 4
-    for (int g = 0; g < 4; ++g) of[g] = from_e8m0(shift_right_32(words, 8 * g));
+    for (int g = 0; g < 4; ++g) of[g] = this->scales_from(shift_right_32(words, 8 * g));
+  }
+  [[gnu::always_inline]] void stored(int part, Words* to) const {
+    const int64_t at = int64_t{16} * part;
+    const int64_t n_bytes = groups_left * group / 2 - at;
+    if (n_bytes >= 16) {
+      transposed_words(
+          [&](int row) __attribute__((always_inline)) { return load_16(rows.of(row) + at); }, to);
+    } else {
+      const int64_t n = std::max(n_bytes, int64_t{0});
+      transposed_words(
+          [&](int row)
+              __attribute__((always_inline)) { return load_first_bytes(rows.of(row) + at, n); },
+          to);
+    }
+  }
+
+ private:
+  // What lies beyond a row's end is 0.
+  [[gnu::always_inline]] Words scale_words() const {
+    if (groups_left >= kStepGroups) return row_words(scale_rows, 0);
+    uint8_t bytes[sizeof(Words)] = {};
+    for (int row = 0; row < kPanelRows; ++row) {
+      std::memcpy(bytes + int64_t{4} * row, scale_rows.of(row), static_cast<size_t>(groups_left));
+    }
+    Words words;
+    std::memcpy(&words, bytes, sizeof words);
+    return words;
   }
 };
 
-struct Nvfp4Panel : SplitFp4Panel<16> {
-  using SplitFp4Panel::SplitFp4Panel;
-  [[gnu::always_inline]] void load() {
-    const Words words = scale_words();
-    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-#pragma GCC unroll 4
-    for (int g = 0; g < 4; ++g) {
-      of[g] = from_e4m3</*kSigned=*/true>(shift_right_32(words, 8 * g), kNan);
+// Interleaved, 32 columns at a time.
+template <Format format>
+struct SplitFp4Interleaved : SplitFp4Codes<interleaved_scales(format).bytes == 1 ? 32 : 16> {
+  static constexpr int kStepGroups = interleaved_scales(format).bytes, kParts = 1;
+  static constexpr int64_t kScaleDistance = 256;
+  using SplitFp4Codes<32 / kStepGroups>::of;
+  struct Ahead {
+    typename InterleavedBlocks<format>::template Ahead<kParts> data;
+    EvenAhead<kInterleavedRows * kStepGroups> scales;
+
+    Ahead(const StoredRows& w, int64_t row, int64_t n_parts)
+        : data(w, row, n_parts), scales(first_scales(w, row) + kScaleDistance) {}
+    [[gnu::always_inline]] void ask() {
+      data.ask();
+      scales.ask();
     }
+  };
+  InterleavedBlocks<format> blocks;
+  const uint8_t* scales;
+  int64_t n_steps;
+
+  SplitFp4Interleaved(const StoredRows& w, int64_t row)
+      : blocks(w.data, w.row_bytes, w.cols, row),
+        scales(first_scales(w, row) + row % kInterleavedRows),
+        n_steps(w.cols / 32) {}
+  [[gnu::always_inline]] void advance() {
+    blocks.advance();
+    scales += kInterleavedRows * kStepGroups;
+  }
+  [[gnu::always_inline]] void load() {
+#pragma GCC unroll 2
+    for (int g = 0; g < kStepGroups; ++g) {
+      of[g] = this->scales_from(load_bytes(scales + kInterleavedRows * g));
+    }
+  }
+  [[gnu::always_inline]] void stored(int /*part*/, Words* to) const { blocks.four_words(0, to); }
+
+ private:
+  static const uint8_t* first_scales(const StoredRows& w, int64_t row) {
+    return w.scales + row / kInterleavedRows * kInterleavedRows * (w.cols / 32) * kStepGroups;
   }
 };
 
 // GGUF's: 4 scales, then 8 bytes for each of 4 groups of 16, its first half in the low nibbles.
-struct Nvfp4BlockPanel : Fp4Scales, BlockPanel<36, 64> {
+template <class Blocks>
+struct Nvfp4BlockPanel : Fp4Scales, BlockPanel<Blocks> {
   static constexpr int kGroup = 16, kStepGroups = 4, kParts = 2, kPartGroups = 2;
+  using Ahead = typename Blocks::template Ahead<kParts>;
   static constexpr int kStored = 4;
-  using BlockPanel::BlockPanel;
+  using BlockPanel<Blocks>::BlockPanel;
+  using BlockPanel<Blocks>::blocks;
 
   static constexpr int group_of(int part, int i) { return 2 * part + i; }
   [[gnu::always_inline]] void load() {
-    const Words words = words_at(rows, 0);
+    const Words words = blocks.words_at(0);
 #pragma GCC unroll 4
     for (int g = 0; g < 4; ++g) {
       of[g] = from_e4m3</*kSigned=*/false>(shift_right_32(words, 8 * g), 0.0F);
     }
   }
   [[gnu::always_inline]] void stored(int part, Words* to) const {
-    four_words([&](int row) __attribute__((
-                   always_inline)) { return load_16(rows.of(row) + 4 + int64_t{16} * part); },
-               to);
+    blocks.four_words(4 + 16 * part, to);
   }
   [[gnu::always_inline]] static void codes(const Words* stored, int i, Words* to) {
 #pragma GCC unroll 2
@@ -304,10 +356,13 @@ struct Nvfp4BlockPanel : Fp4Scales, BlockPanel<36, 64> {
 };
 
 // 256 columns; 32 bytes hold one group in their low nibbles and the next in their high ones.
-struct Q4_KPanel : BlockPanel<144, 256> {
+template <class Blocks>
+struct Q4_KPanel : BlockPanel<Blocks> {
   static constexpr int kGroup = 32, kStepGroups = 8, kParts = 4, kPartGroups = 2;
+  using Ahead = typename Blocks::template Ahead<kParts>;
   static constexpr int kLargestCode = 15, kStored = 8;
-  using BlockPanel::BlockPanel;
+  using BlockPanel<Blocks>::BlockPanel;
+  using BlockPanel<Blocks>::blocks;
   Floats scales[8], minima[8];
 
   static constexpr int group_of(int part, int i) { return 2 * part + i; }
@@ -326,8 +381,7 @@ struct Q4_KPanel : BlockPanel<144, 256> {
   }
   [[gnu::always_inline]] void load() {
     Words heads[4];
-    four_words([&](int row) __attribute__((always_inline)) { return load_16(rows.of(row)); },
-               heads);
+    blocks.four_words(0, heads);
     const auto [halves, a, b, c] = heads;
     const Floats d = low_halves(halves);
     const Floats minus_dmin = all_floats(0.0F) - high_halves(halves);
@@ -341,12 +395,8 @@ struct Q4_KPanel : BlockPanel<144, 256> {
   [[gnu::always_inline]] Floats offsets(int g) const { return minima[g]; }
   [[gnu::always_inline]] void stored(int part, Words* to) const {
 #pragma GCC unroll 2
-    for (int64_t half = 0; half < 2; ++half) {
-      four_words(
-          [&](int row) __attribute__((always_inline)) {
-            return load_16(rows.of(row) + 16 + int64_t{32} * part + 16 * half);
-          },
-          to + 4 * half);
+    for (int half = 0; half < 2; ++half) {
+      blocks.four_words(16 + 32 * part + 16 * half, to + 4 * half);
     }
   }
   [[gnu::always_inline]] static void codes(const Words* stored, int i, Words* to) {
@@ -360,18 +410,20 @@ struct Q4_KPanel : BlockPanel<144, 256> {
 // 256 columns in two halves. Of each: 64 bytes of low nibbles, for the first 64 columns their lower
 // and for the others their upper four bits, and 32 bytes of two upper bits for each 32 columns. A
 // part is 16 bytes of the latter: every second of the half's 8 groups.
-struct Q6_KPanel : BlockPanel<210, 256> {
+template <class Blocks>
+struct Q6_KPanel : BlockPanel<Blocks> {
   static constexpr int kGroup = 16, kStepGroups = 16, kParts = 4, kPartGroups = 4;
+  using Ahead = typename Blocks::template Ahead<kParts>;
   static constexpr int kLargestCode = 63, kStored = 12;
-  using BlockPanel::BlockPanel;
+  using BlockPanel<Blocks>::BlockPanel;
+  using BlockPanel<Blocks>::blocks;
   Floats scales[16];
 
   static constexpr int group_of(int part, int i) { return part / 2 * 8 + 2 * i + part % 2; }
   [[gnu::always_inline]] void load() {
-    const Floats d = high_halves(words_at(rows, 206));  // the block's last two bytes
+    const Floats d = blocks.halves_at(208);
     Words words[4];
-    four_words([&](int row) __attribute__((always_inline)) { return load_16(rows.of(row) + 192); },
-               words);
+    blocks.four_words(192, words);
 #pragma GCC unroll 16
     for (int g = 0; g < 16; ++g) {
       const Words first = shift_left_32(words[g / 4], 8 * (3 - g % 4));
@@ -383,16 +435,11 @@ struct Q6_KPanel : BlockPanel<210, 256> {
   // Four words of lower bits for the part's first and third group, four for the others, and four of
   // upper bits.
   [[gnu::always_inline]] void stored(int part, Words* to) const {
-    const int64_t half = part / 2;
-    const int64_t slice = int64_t{16} * (part % 2);
-    const auto words = [&](int64_t at, Words* four) __attribute__((always_inline)) {
-      four_words([&](int row)
-                     __attribute__((always_inline)) { return load_16(rows.of(row) + at + slice); },
-                 four);
-    };
-    words(64 * half, to);
-    words(64 * half + 32, to + 4);
-    words(128 + 32 * half, to + 8);
+    const int half = part / 2;
+    const int slice = 16 * (part % 2);
+    blocks.four_words(64 * half + slice, to);
+    blocks.four_words(64 * half + 32 + slice, to + 4);
+    blocks.four_words(128 + 32 * half + slice, to + 8);
   }
   [[gnu::always_inline]] static void codes(const Words* stored, int i, Words* to) {
 #pragma GCC unroll 4

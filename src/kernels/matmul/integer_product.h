@@ -46,30 +46,21 @@ template <class Products, class Panel, int T>
   }
 }
 
-// For the panel behind the one at `row`; for nothing if not `wanted`.
-inline Ahead next_panel(const uint8_t* rows, size_t row_bytes, int64_t row, int64_t n_steps,
-                        bool wanted) {
-  const uint8_t* const next = rows + static_cast<size_t>(row + kPanelRows) * row_bytes;
-  return {next, next + (wanted ? kPanelRows * row_bytes : 0), n_steps};
-}
-
 // y[t, r] of the panel's rows r in `stored`, for T tokens. `ahead`: whether to ask for the next
 // panel.
 template <class Products, class Panel, int T>
 void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row* x, float scale,
                     Range stored, float* y, int64_t y_stride) {
   Panel panel(w, row);
-  Ahead data = next_panel(w.data, w.row_bytes, row, panel.n_steps, ahead);
-  Ahead scales = next_panel(w.scales, Panel::scale_bytes(w), row, panel.n_steps, ahead);
+  typename Panel::Ahead to_come(w, row, panel.n_steps * Panel::kParts);
   Floats sums[T];
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) sums[t] = all_floats(0.0F);
   for (int64_t step = 0; step < panel.n_steps; ++step) {
-    data.ask();
-    scales.ask();
     panel.load();
 #pragma GCC unroll 4
     for (int part = 0; part < Panel::kParts; ++part) {
+      if (ahead) to_come.ask();
       Words words[Panel::kStored];
       panel.stored(part, words);
 #pragma GCC unroll 4
@@ -93,10 +84,13 @@ void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row
 template <class Products, class Panel>
 void multiply_rows(const StoredRows& w, int64_t n_rows, Range rows, const Int16Row* x,
                    int64_t n_tokens, float scale, float* y, int64_t y_stride) {
-  for (int64_t begin = rows.begin; begin < rows.end; begin += kPanelRows) {
-    // The last panel may reach back over rows that are not asked for, whose sums go nowhere.
+  const int64_t first = rows.begin / kPanelRows * kPanelRows;
+  for (int64_t begin = first; begin < rows.end; begin += kPanelRows) {
+    // A panel may hold rows that are not asked for, whose sums go nowhere; so may the last, which
+    // reaches back.
     const int64_t row = std::min(begin, n_rows - kPanelRows);
-    const Range stored = {begin - row, std::min(begin + kPanelRows, rows.end) - row};
+    const Range stored = {std::max(begin, rows.begin) - row,
+                          std::min(begin + kPanelRows, rows.end) - row};
     float* const to = y + row;
     const auto multiply = [&]<int T>(int64_t t) {
       multiply_panel<Products, Panel, T>(w, row, /*ahead=*/t == 0, x + t, scale, stored,
@@ -113,18 +107,23 @@ void multiply_rows(const StoredRows& w, int64_t n_rows, Range rows, const Int16R
 template <class Products>
 constexpr IntegerKernels make_integer_kernels() {
   IntegerKernels kernels;
-  const auto set = [&](Format format, MultiplyIntegerRows kernel) {
-    kernels.multiply_rows[static_cast<size_t>(format)] = kernel;
+  const auto set = [&]<class Rows, class Interleaved>(Format format) {
+    const auto at = static_cast<size_t>(format);
+    kernels.multiply_rows[at] = multiply_rows<Products, Rows>;
+    kernels.multiply_interleaved[at] = multiply_rows<Products, Interleaved>;
   };
-  set(Format::kQ4_0, multiply_rows<Products, Q4_0Panel>);
-  set(Format::kQ4_1, multiply_rows<Products, Q4_1Panel>);
-  set(Format::kQ8_0, multiply_rows<Products, Q8_0Panel>);
-  set(Format::kQ4_K, multiply_rows<Products, Q4_KPanel>);
-  set(Format::kQ6_K, multiply_rows<Products, Q6_KPanel>);
-  set(Format::kMxfp4Block, multiply_rows<Products, Mxfp4BlockPanel>);
-  set(Format::kMxfp4, multiply_rows<Products, Mxfp4Panel>);
-  set(Format::kNvfp4Block, multiply_rows<Products, Nvfp4BlockPanel>);
-  set(Format::kNvfp4, multiply_rows<Products, Nvfp4Panel>);
+  const auto set_blocks = [&]<Format format, template <class> class Panel>() {
+    set.template operator()<Panel<RowBlocks<format>>, Panel<InterleavedBlocks<format>>>(format);
+  };
+  set_blocks.template operator()<Format::kQ4_0, Q4_0Panel>();
+  set_blocks.template operator()<Format::kQ4_1, Q4_1Panel>();
+  set_blocks.template operator()<Format::kQ8_0, Q8_0Panel>();
+  set_blocks.template operator()<Format::kQ4_K, Q4_KPanel>();
+  set_blocks.template operator()<Format::kQ6_K, Q6_KPanel>();
+  set_blocks.template operator()<Format::kMxfp4Block, Mxfp4BlockPanel>();
+  set_blocks.template operator()<Format::kNvfp4Block, Nvfp4BlockPanel>();
+  set.template operator()<SplitFp4Rows<32>, SplitFp4Interleaved<Format::kMxfp4>>(Format::kMxfp4);
+  set.template operator()<SplitFp4Rows<16>, SplitFp4Interleaved<Format::kNvfp4>>(Format::kNvfp4);
   return kernels;
 }
 

@@ -18,7 +18,7 @@ struct VnniProducts {
   template <class Panel, int N>
   [[gnu::always_inline]] static void sum(const Words* codes, const Int16Row* x, int64_t column,
                                          Words (&sums)[N]) {
-    constexpr int kChains = N == 1 ? 2 : 1;
+    constexpr int kChains = N == 1 && Panel::kGroup > 16 ? 2 : 1;
     Words high[N][kChains];
     Words low[N][kChains];
 #pragma GCC unroll 8

@@ -45,19 +45,20 @@ BenchProducts prefill(Isa isa, Format format, int64_t n_tokens) {
 
 void add_matmul_benches(Isa isa, std::vector<KernelBench>& to) {
   const std::vector<Format> native = native_formats();
-  for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+  for (const ProductKind& kind : product_kinds()) {
     for (int i = 0; i < kFormatCount; ++i) {
       const auto format = static_cast<Format>(i);
       const auto add = [&](BenchProducts products, int64_t n_tokens) {
-        products.precision = precision;
-        if (precision == Precision::kFast && !has_fast_product(products)) return;
-        to.push_back(products_bench("matmul", n_tokens, products));
+        products.precision = kind.precision;
+        products.layout = kind.layout;
+        if (can_run(products)) to.push_back(products_bench("matmul", n_tokens, products));
       };
       add(decode_cached(isa, format, 1), 1);
       add(decode_cached(isa, format, 8), 8);
       add(prefill(isa, format, 512), 512);
       add(decode_from_ram(isa, format, BenchMemory::kHugePages), 1);
-      if (std::ranges::find(native, format) != native.end()) {
+      // Mapped files are in these, and by rows.
+      if (kind.layout == Layout::kRows && std::ranges::find(native, format) != native.end()) {
         add(decode_from_ram(isa, format, BenchMemory::kSmallPages), 1);
       }
     }

@@ -80,12 +80,10 @@ class TileProduct {
   const uint16_t* const x1_;
 };
 
-template <class StoredAs>
+template <class Tiles>
 void fill_and_multiply(const StoredRows& w, int64_t row, const AmxProduct& p, uint16_t* panel,
                        bool keep) {
-  const StoredAs stored(w);
-  decltype(stored.row(0)) rows[kAmxRows];
-  for (int64_t r = 0; r < kAmxRows; ++r) rows[r] = stored.row(row + std::min(r, p.n_rows - 1));
+  Tiles tiles(w, row, p.n_rows);
   // What nobody reads again goes round in the first cache level.
   constexpr int64_t kRound = 4;
   const int64_t mask = keep ? ~int64_t{0} : kRound - 1;
@@ -98,11 +96,7 @@ void fill_and_multiply(const StoredRows& w, int64_t row, const AmxProduct& p, ui
   for (int64_t j = 0; j < p.n_col_tiles; ++j) {
     if (j >= kBehind) product.add(weights(j - kBehind), j - kBehind);
     ahead.ask();
-    uint16_t* const to = weights(j);
-#pragma GCC unroll 4
-    for (int64_t r = 0; r < kAmxRows; ++r) {
-      _mm512_store_si512(to + r * kTileCols, stored.tile(rows[r], j));
-    }
+    tiles.fill(j, weights(j));
   }
   for (int64_t j = std::max<int64_t>(0, p.n_col_tiles - kBehind); j < p.n_col_tiles; ++j) {
     product.add(weights(j), j);
@@ -154,26 +148,36 @@ void multiply_amx(const AmxProduct& p) {
   product.write();
 }
 
-FillAndMultiply fill_and_multiply_amx(Format format) {
+namespace {
+
+template <class Columns>
+FillAndMultiply in_layout(Layout layout) {
+  return layout == Layout::kRows ? fill_and_multiply<RowTiles<Columns>>
+                                 : fill_and_multiply<InterleavedTiles<Columns>>;
+}
+
+}  // namespace
+
+FillAndMultiply fill_and_multiply_amx(Format format, Layout layout) {
   switch (format) {
     case Format::kBF16:
-      return fill_and_multiply<Bf16Rows>;
+      return fill_and_multiply<Bf16RowTiles>;
     case Format::kQ4_0:
-      return fill_and_multiply<Q4_0Rows>;
+      return in_layout<Q4_0Columns>(layout);
     case Format::kQ4_1:
-      return fill_and_multiply<Q4_1Rows>;
+      return in_layout<Q4_1Columns>(layout);
     case Format::kQ8_0:
-      return fill_and_multiply<Q8_0Rows>;
+      return in_layout<Q8_0Columns>(layout);
     case Format::kQ4_K:
-      return fill_and_multiply<Q4_KRows>;
+      return in_layout<Q4_KColumns>(layout);
     case Format::kMxfp4Block:
-      return fill_and_multiply<Mxfp4BlockRows>;
+      return in_layout<Mxfp4BlockColumns>(layout);
     case Format::kNvfp4Block:
-      return fill_and_multiply<Nvfp4BlockRows>;
+      return in_layout<Nvfp4BlockColumns>(layout);
     case Format::kMxfp4:
-      return fill_and_multiply<Mxfp4Rows>;
+      return in_layout<SplitFp4Columns<Format::kMxfp4>>(layout);
     case Format::kNvfp4:
-      return fill_and_multiply<Nvfp4Rows>;
+      return in_layout<SplitFp4Columns<Format::kNvfp4>>(layout);
     default:
       return nullptr;
   }

@@ -27,12 +27,13 @@ struct AmxProduct {
 // Within a TileSession.
 void multiply_amx(const AmxProduct& product);
 
-// The same, and before that writes weight rows [row, row + n_rows) to `panel`, of which those
-// beyond n_rows repeat the last. Unpacking and tiles take turns, since the processor works on both
-// at once. `keep`: the panel is whole afterwards, as multiply_amx wants it.
+// The same, and before that writes weight rows [row, row + n_rows) to `panel`; what it has for rows
+// from n_rows on is of no account. Unpacking and tiles take turns, since the processor works on
+// both at once. `keep`: the panel is whole afterwards, as multiply_amx wants it.
 using FillAndMultiply = void (*)(const StoredRows& w, int64_t row, const AmxProduct& product,
                                  uint16_t* panel, bool keep);
-// By format; null for those whose tiles go through TileFiller and round_tile_amx.
-FillAndMultiply fill_and_multiply_amx(Format format);
+// By format; null for those whose tiles go through TileFiller and round_tile_amx. An interleaved
+// matrix' `row` begins a panel.
+FillAndMultiply fill_and_multiply_amx(Format format, Layout layout);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include "base/integers.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_exact_kernels.h"
+#include "kernels/matmul/panel_copy.h"
 #include "kernels/matmul/tile_filler.h"
 
 namespace penstock {
@@ -171,6 +172,20 @@ class Product {
   const Rows<float> y_;
 };
 
+void multiply(const ExactKernels& kernels, const MatrixView& w, Range rows, Rows<const float> x,
+              Rows<float> y) {
+  if (w.layout == Layout::kRows) return Product(kernels, w, x, y).multiply(rows);
+  thread_local PanelCopy copy;
+  for (int64_t row = rows.begin; row < rows.end;) {
+    const int64_t end =
+        std::min(row / kInterleavedRows * kInterleavedRows + kInterleavedRows, rows.end);
+    const MatrixView panel = copy.rows(w, {row, end});
+    Product(kernels, panel, x, {y.data + row, y.n_rows, panel.rows, y.stride})
+        .multiply({0, panel.rows});
+    row = end;
+  }
+}
+
 }  // namespace
 
 void matmul_exact(Isa isa, const MatrixView& w, Range rows, Rows<const float> x, Rows<float> y) {
@@ -181,10 +196,10 @@ void matmul_exact(Isa isa, const MatrixView& w, Range rows, Rows<const float> x,
     case Isa::kScalar:
       return matmul_exact_ref(w, rows, x, y);
     case Isa::kAvx2:
-      return Product(exact_kernels_avx2(), w, x, y).multiply(rows);
+      return multiply(exact_kernels_avx2(), w, rows, x, y);
     case Isa::kAvx512:
     case Isa::kAmx:
-      return Product(exact_kernels_avx512(), w, x, y).multiply(rows);
+      return multiply(exact_kernels_avx512(), w, rows, x, y);
   }
 }
 

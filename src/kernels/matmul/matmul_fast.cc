@@ -4,25 +4,26 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/integers.h"
 #include "kernels/matmul/integer_kernels.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_bf16_amx.h"
+#include "kernels/matmul/panel_copy.h"
 #include "kernels/matmul/tile_filler.h"
 #include "kernels/tile_session.h"
 
 namespace penstock {
 namespace {
 
-// Columns that are widened to float32 before they are rounded: the tile stays in the first cache
-// level. A multiple of every format's group.
-constexpr int64_t kWidenedCols = 1024;
+// Columns that are widened to float32 before they are rounded. A multiple of every format's group.
+constexpr int64_t kWidenedCols = 256;
 
 MultiplyIntegerRows integer_kernel(Isa isa, const MatrixView& w) {
   if (isa < Isa::kAvx2 || w.rows < kLeastIntegerRows) return nullptr;
   const IntegerKernels& kernels = isa >= Isa::kAvx512 ? integer_kernels_avx512()
                                   : has_avx_vnni()    ? integer_kernels_avxvnni()
                                                       : integer_kernels_avx2();
-  return kernels.multiply_rows[static_cast<size_t>(w.format)];
+  return kernels.of(w.format, w.layout);
 }
 
 void multiply_integer(MultiplyIntegerRows kernel, const MatrixView& w, Range rows,
@@ -42,11 +43,7 @@ constexpr int64_t kPairTokens = 2 * kTileTokens;  // what multiply_amx takes
 class AmxPanels {
  public:
   AmxPanels(const MatrixView& w, const Bf16Tiles& x, Rows<float> y)
-      : w_(w),
-        filler_(exact_kernels_avx512(), w),
-        fill_and_multiply_(fill_and_multiply_amx(w.format)),
-        x_(x),
-        y_(y) {}
+      : w_(w), fill_and_multiply_(fill_and_multiply_amx(w.format, w.layout)), x_(x), y_(y) {}
 
   void multiply(Range rows) const {
     const int64_t n_panels = std::clamp(kPanelBytes / (panel_numbers() * int64_t{sizeof(uint16_t)}),
@@ -70,7 +67,8 @@ class AmxPanels {
  private:
   // A thread's own.
   struct Memory {
-    AlignedVector<float> tile = AlignedVector<float>(kWidenedCols * kTileRows);
+    AlignedVector<float> tiles = AlignedVector<float>(kWidenedCols * kAmxRows);
+    PanelCopy copy;
     AlignedVector<uint16_t> panels;
   };
   static Memory& memory() {
@@ -84,7 +82,7 @@ class AmxPanels {
       fill(rows, panel);
       multiply_amx(first);
     } else {
-      fill_and_multiply_(filler_.stored(), rows.begin, first, panel,
+      fill_and_multiply_(stored_rows(w_), rows.begin, first, panel,
                          /*keep=*/x_.n_rows() > kPairTokens);
     }
   }
@@ -99,18 +97,31 @@ class AmxPanels {
     }
   }
 
-  // Rows beyond the last repeat it.
   void fill(Range rows, uint16_t* panel) const {
+    const bool interleaved = w_.layout == Layout::kInterleaved;
+    const int64_t step = interleaved ? kInterleavedRows : kAmxRows;
+    for (int64_t row = rows.begin; row < rows.end; row += step) {
+      const Range some = {row, std::min(row + step, rows.end)};
+      uint16_t* const to = panel + (row - rows.begin) * kTileCols;
+      if (interleaved) {
+        const MatrixView by_rows = memory().copy.rows(w_, some);
+        fill_from(by_rows, {0, some.size()}, to);
+      } else {
+        fill_from(w_, some, to);
+      }
+    }
+  }
+  void fill_from(const MatrixView& w, Range rows, uint16_t* to) const {
     constexpr int64_t kColTileNumbers = kAmxRows * kTileCols;
-    float* const tile = memory().tile.data();
-    for (int64_t r = 0; r < kAmxRows; r += kTileRows) {
-      const int64_t row = std::min(rows.begin + r, rows.end - 1);
-      const auto n_rows = static_cast<int>(std::min<int64_t>(kTileRows, rows.end - row));
-      for (int64_t k = 0; k < w_.cols; k += kWidenedCols) {
-        const Range cols = {k, std::min(k + kWidenedCols, w_.cols)};
-        filler_.fill(row, n_rows, cols, tile);
-        round_tile_amx(tile, cols.size(), panel + k / kTileCols * kColTileNumbers + r * kTileCols,
+    const TileFiller filler(exact_kernels_avx512(), w);
+    for (int64_t k = 0; k < w.cols; k += kWidenedCols) {
+      const Range cols = {k, std::min(k + kWidenedCols, w.cols)};
+      const float* tile = memory().tiles.data();
+      filler.fill_rows(rows, cols, memory().tiles.data());
+      for (int64_t r = 0; r < rows.size(); r += kTileRows) {
+        round_tile_amx(tile, cols.size(), to + k / kTileCols * kColTileNumbers + r * kTileCols,
                        kColTileNumbers);
+        tile += kTileRows * round_up(cols.size(), kLaneCount);
       }
     }
   }
@@ -127,7 +138,6 @@ class AmxPanels {
   }
 
   const MatrixView& w_;
-  const TileFiller filler_;
   const FillAndMultiply fill_and_multiply_;
   const Bf16Tiles& x_;
   const Rows<float> y_;
@@ -160,6 +170,8 @@ void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations
   const Rows<const float> prefill = x.prefill_rows();
   PENSTOCK_CHECK(is_whole(w) && w.cols > 0, "the matrix lacks bytes or columns");
   PENSTOCK_CHECK(rows.begin >= 0 && rows.end <= w.rows, "rows outside the matrix");
+  PENSTOCK_CHECK(w.layout == Layout::kRows || rows.begin % kInterleavedRows == 0,
+                 "rows begin within a panel");
   PENSTOCK_CHECK(
       decode.cols == w.cols && y.cols == w.rows && decode.n_rows + prefill.n_rows == y.n_rows,
       "shapes differ");

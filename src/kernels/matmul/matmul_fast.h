@@ -47,8 +47,9 @@ bool has_integer_kernel(Isa isa, const MatrixView& w);
 //     of columns, times the group's scales, added in float32 in a fixed order
 //   a prompt's row, on kAmx: x and w rounded to bf16; float32 sums in ascending order of columns
 //   otherwise: matmul_exact
-// So a row's result does not depend on the other rows, on how many there are or on how `rows` was
-// split. Allocates nothing but a thread's working memory, at its first call.
+// So a row's result does not depend on the other rows, on how many there are, on how `rows` was
+// split or on w's layout. `rows` of an interleaved matrix begin where a panel does. Allocates
+// nothing but a thread's working memory, at its first call.
 void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations& x, Rows<float> y);
 
 // The two products above without rounding but their operands', in doubles.

@@ -92,7 +92,7 @@ std::string_view name_of(const IntegerKernels& kernels) {
 // kUntouched where `rows` are not; nothing where the format has no kernel.
 std::vector<float> multiply_by(const IntegerKernels& kernels, const MatrixView& w, Range rows,
                                const Int16Rows& codes) {
-  const MultiplyIntegerRows multiply = kernels.multiply_rows[static_cast<size_t>(w.format)];
+  const MultiplyIntegerRows multiply = kernels.of(w.format, w.layout);
   if (multiply == nullptr) return {};
   std::vector<Int16Row> x;
   x.reserve(static_cast<size_t>(codes.n_rows()));
@@ -210,7 +210,7 @@ TEST_P(MatmulFast, TheLargestProductsStayExact) {
 
 // Exact sums in integers and one order in float32: what differs is only how it is done.
 TEST_P(MatmulFast, EveryIntegerKernelGivesTheSameBits) {
-  if (integer_kernels_avx2().multiply_rows[static_cast<size_t>(GetParam().format)] == nullptr) {
+  if (integer_kernels_avx2().of(GetParam().format, Layout::kRows) == nullptr) {
     GTEST_SKIP() << "no integer kernel";
   }
   constexpr int64_t kTokens = 15;  // 8, 4, 2 and 1 at a time
@@ -235,6 +235,47 @@ TEST_P(MatmulFast, EveryIntegerKernelGivesTheSameBits) {
               << name_of(*kernels) << " cols " << w.cols << " at " << i;
           ASSERT_PRED2(same_bits, some[i], n >= 5 && n < 31 ? first[i] : kUntouched)
               << name_of(*kernels) << " cols " << w.cols << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+// The order of a matrix' bytes is no part of its product.
+TEST_P(MatmulFast, BothLayoutsGiveTheSameBits) {
+  const int64_t block = interleaved_block(GetParam().format).cols;
+  if (block == 0) GTEST_SKIP() << "a format that is not interleaved";
+  for (const Numbers numbers : {Numbers::kModest, Numbers::kExtreme}) {
+    for (const int64_t cols : {block, 3 * block, 16 * block}) {
+      const RandomMatrix random(GetParam().format, /*rows=*/80, cols, numbers, 59);
+      const InterleavedCopy interleaved(random.view());
+      const std::vector<float> x = activations(47, cols, 61);
+      for (const Isa isa : supported_isas()) {
+        for (const int64_t n_decode : {0, 15, 47}) {
+          for (const Range range : {Range{0, 80}, Range{16, 80}, Range{32, 41}}) {
+            const std::vector<float> expected =
+                Product(random.view(), x, n_decode).multiply(isa, range);
+            const std::vector<float> found =
+                Product(interleaved.view(), x, n_decode).multiply(isa, range);
+            for (size_t i = 0; i < found.size(); ++i) {
+              ASSERT_PRED2(same_bits, found[i], expected[i])
+                  << to_string(isa) << " cols " << cols << " decode " << n_decode << " at " << i;
+            }
+          }
+        }
+      }
+      Int16Rows codes;
+      codes.resize(15, cols);
+      codes.quantise(Isa::kScalar, dense_rows(x.data(), 15, cols), {0, 15});
+      for (const IntegerKernels* kernels : every_integer_kernels()) {
+        for (const Range range : {Range{0, 80}, Range{5, 31}, Range{15, 17}}) {
+          const auto expected = multiply_by(*kernels, random.view(), range, codes);
+          const auto found = multiply_by(*kernels, interleaved.view(), range, codes);
+          ASSERT_EQ(found.size(), expected.size());
+          for (size_t i = 0; i < found.size(); ++i) {
+            ASSERT_PRED2(same_bits, found[i], expected[i])
+                << name_of(*kernels) << " cols " << cols << " at " << i;
+          }
         }
       }
     }
@@ -347,22 +388,28 @@ class GuardedBytes {
 
 // The files of the integer kernels are not built with sanitizers (cmake/Rooms.cmake).
 TEST_P(MatmulFast, ReadsNothingBehindTheMatrix) {
-  for (const int64_t cols : {32, 48, 80, 576}) {
-    const RandomMatrix random = matrix(40, cols, 41);
-    MatrixView w = random.view();
-    w.data = w.data.first(*data_bytes(w.format, w.rows, w.cols));
-    w.scales = w.scales.first(scales_bytes(w));
+  const auto check = [](const MatrixView& w) {
     const GuardedBytes data(w.data), scales(w.scales), zeros(w.zeros);
+    MatrixView guarded = w;
+    guarded.data = data.bytes();
+    guarded.scales = scales.bytes();
+    guarded.zeros = zeros.bytes();
     const std::vector<float> x = activations(9, w.cols, 43);
     for (const Isa isa : supported_isas()) {
       for (const int64_t n_decode : {0, 9}) {
         const std::vector<float> expected = Product(w, x, n_decode).multiply(isa);
-        MatrixView guarded = w;
-        guarded.data = data.bytes();
-        guarded.scales = scales.bytes();
-        guarded.zeros = zeros.bytes();
         EXPECT_EQ(Product(guarded, x, n_decode).multiply(isa), expected) << to_string(isa);
       }
+    }
+  };
+  for (const int64_t cols : {32, 48, 80, 576}) {
+    for (const int64_t rows : {40, 48}) {
+      const RandomMatrix random = matrix(rows, cols, 41);
+      MatrixView w = random.view();
+      w.data = w.data.first(*data_bytes(w.format, w.rows, w.cols));
+      w.scales = w.scales.first(scales_bytes(w));
+      check(w);
+      if (has_interleaved_shape(w)) check(InterleavedCopy(w).view());
     }
   }
 }

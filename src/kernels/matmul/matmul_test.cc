@@ -152,6 +152,25 @@ TEST_P(MatmulExact, LongRowsEqualTheReference) {
   }
 }
 
+TEST_P(MatmulExact, InterleavedRowsGiveTheSameBits) {
+  const int64_t group = interleaved_block(GetParam().format).cols;
+  if (group == 0) GTEST_SKIP() << "a format that is not interleaved";
+  for (const int64_t cols : {group, 3 * group, 4096 + group}) {
+    const RandomMatrix w(GetParam().format, 48, cols, Numbers::kExtreme, /*seed=*/5);
+    const InterleavedCopy interleaved(w.view());
+    for (const int64_t n_tokens : {1, 3, 40}) {
+      PaddedRows x = random_tokens(n_tokens, cols, 3);
+      PaddedRows expected(n_tokens, 48, kGuard);
+      matmul_exact_ref(w.view(), {0, 48}, x.rows(), expected.rows());
+      for (const Isa isa : supported_isas()) {
+        for (const Range range : {Range{0, 48}, Range{5, 31}, Range{33, 34}}) {
+          ASSERT_TRUE(equals_reference(isa, interleaved.view(), range, x.rows(), expected.rows()));
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, MatmulExact, testing::ValuesIn(every_format_case()),
                          [](const auto& case_info) {
                            std::string name = case_info.param.name();

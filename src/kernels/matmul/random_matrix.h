@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "tensor/format.h"
+#include "tensor/interleave.h"
 
 namespace penstock {
 
@@ -186,6 +186,32 @@ class RandomMatrix {
   std::vector<std::byte> scales_;
   std::vector<std::byte> zeros_;
   std::vector<std::byte> groups_;
+};
+
+// A matrix of an interleaved shape in that layout, and at odd addresses.
+class InterleavedCopy {
+ public:
+  explicit InterleavedCopy(const MatrixView& by_rows) : view_(by_rows) {
+    const auto copy = [](std::span<const std::byte> from, std::vector<std::byte>& to) {
+      to.assign(from.size() + 1, std::byte{});
+      std::ranges::copy(from, to.begin() + 1);
+      return std::span(to).subspan(1);
+    };
+    const std::span<std::byte> data = copy(by_rows.data, data_);
+    const std::span<std::byte> scales = copy(by_rows.scales, scales_);
+    interleave(by_rows, data, scales);
+    view_.layout = Layout::kInterleaved;
+    view_.data = data;
+    view_.scales = scales;
+  }
+  InterleavedCopy(const InterleavedCopy&) = delete;
+  InterleavedCopy& operator=(const InterleavedCopy&) = delete;
+
+  const MatrixView& view() const { return view_; }
+
+ private:
+  MatrixView view_;
+  std::vector<std::byte> data_, scales_;
 };
 
 // A format with the ways its scales may be stored and laid out, and the columns its edges lie at.
