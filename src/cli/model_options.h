@@ -25,6 +25,7 @@ struct ModelOptions {
   int n_threads = 0;      // 0: one for each core
   int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
   LoadMode mode = LoadMode::kAuto;
+  bool repack = true;
   Precision precision = Precision::kFast;
   bool verify = false;  // a pack's checksums, before anything else
   AnswerFormatChoice answers = {};

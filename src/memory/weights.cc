@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "os/numa.h"
 #include "tensor/codec.h"
+#include "tensor/interleave.h"
 
 namespace penstock {
 namespace {
@@ -59,14 +60,17 @@ LoadMode resolve(LoadMode mode, uint64_t weight_bytes) {
 
 }  // namespace
 
-Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, LoadMode mode,
-                                      const ProgressFn& progress, std::span<const int> nodes) {
+Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, const WeightOptions& options) {
   WeightStore store;
   store.tensors_ = checkpoint.tensors;
   store.bytes_ = total_bytes(used_runs(store.tensors_));
-  store.mode_ = resolve(mode, store.bytes_);
-  PENSTOCK_TRY(store.mode_ == LoadMode::kRead ? store.read_files(checkpoint, progress, nodes)
-                                              : store.map_files(checkpoint));
+  store.mode_ = resolve(options.mode, store.bytes_);
+  if (store.mode_ == LoadMode::kMap) {
+    PENSTOCK_TRY(store.map_files(checkpoint));
+  } else {
+    PENSTOCK_TRY(store.read_files(checkpoint, options.progress, options.nodes));
+    if (options.interleave != nullptr) store.interleave_all(*options.interleave, options.progress);
+  }
   return store;
 }
 
@@ -96,6 +100,7 @@ Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const Progres
   const auto runs = used_runs(tensors_);
   uint64_t done = 0;
   files_.resize(checkpoint.files.size());
+  writable_.resize(checkpoint.files.size());
   for (const auto& [index, of_file] : runs) {
     PENSTOCK_ASSIGN(const File file, File::open(checkpoint.files[index]));
     PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(of_file.back().end, OsPages::kHuge));
@@ -111,10 +116,50 @@ Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const Progres
         if (progress) progress({.stage = "reading weights", .done = done, .total = bytes_});
       }
     }
-    files_[index] = memory.bytes();
+    files_[index] = writable_[index] = memory.bytes();
     memory_.push_back(std::move(memory));
   }
   return {};
+}
+
+// Rows of an embedding that is no head as well are only looked up.
+void WeightStore::interleave_all(Pool& pool, const ProgressFn& progress) {
+  struct Job {
+    MatrixView matrix;
+    std::span<std::byte> data, scales;
+  };
+  const bool has_head = tensors_.contains("head");
+  std::vector<Job> jobs;
+  uint64_t total = 0;
+  for (const auto& [name, tensor] : tensors_) {
+    if (has_head && name == "embed") continue;
+    const MatrixView by_rows = as_stored(tensor);
+    if (!has_interleaved_shape(by_rows)) continue;
+    const auto writable = [&](const Extent& extent) {
+      return writable_[extent.file].subspan(extent.offset, extent.bytes);
+    };
+    jobs.push_back({by_rows, writable(tensor.data), writable(tensor.scales)});
+    interleaved_.insert(name);
+    total += tensor.data.bytes + tensor.scales.bytes;
+  }
+  uint64_t done = 0;
+  constexpr uint64_t kBatchBytes = 256 * kMiB;  // often enough for progress
+  for (size_t begin = 0; begin < jobs.size();) {
+    size_t end = begin;
+    const uint64_t before = done;
+    while (end < jobs.size() && done - before < kBatchBytes) {
+      done += jobs[end].data.size() + jobs[end].scales.size();
+      ++end;
+    }
+    pool.parallel_for(static_cast<int64_t>(end - begin), 1, [&](Range range, int) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const Job& job = jobs[begin + static_cast<size_t>(i)];
+        interleave(job.matrix, job.data, job.scales);
+      }
+    });
+    if (progress) progress({.stage = "interleaving weights", .done = done, .total = total});
+    begin = end;
+  }
 }
 
 std::span<const std::byte> WeightStore::view(const Extent& extent) const {
@@ -126,7 +171,12 @@ Result<MatrixView> WeightStore::matrix(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end())
     return fail(ErrorKind::kNotFound, "the checkpoint has no tensor \"{}\"", name);
-  const StoredTensor& tensor = found->second;
+  MatrixView matrix = as_stored(found->second);
+  if (interleaved_.contains(name)) matrix.layout = Layout::kInterleaved;
+  return matrix;
+}
+
+MatrixView WeightStore::as_stored(const StoredTensor& tensor) const {
   return MatrixView{.format = tensor.format,
                     .rows = tensor.rows,
                     .cols = tensor.cols,

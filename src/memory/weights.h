@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "cpu/pool.h"
 #include "os/file.h"
 #include "os/memory.h"
 #include "tensor/format.h"
@@ -23,13 +25,22 @@ enum class LoadMode : uint8_t {
   kMap,   // map the files: the page cache is the memory, and it can be given back
 };
 
+struct WeightOptions {
+  LoadMode mode = LoadMode::kAuto;
+  // Where weights are read: brings the matrices whose format and shape allow it into
+  // Layout::kInterleaved, with this pool's workers. Null: all stay as stored.
+  Pool* interleave = nullptr;
+  // What is read goes to these NUMA nodes (os/numa.h); empty where there is nothing to choose.
+  std::span<const int> nodes = {};
+  ProgressFn progress = {};
+};
+
 // Immutable once loaded, so thread-safe. Views live as long as the store. Peak memory is the
-// weights alone, no staging: reads go straight to where the bytes stay.
+// weights alone, and 16 rows of a matrix for each worker that interleaves: reads go straight to
+// where the bytes stay.
 class WeightStore {
  public:
-  // What is read goes to these NUMA nodes (os/numa.h); empty where there is nothing to choose.
-  static Result<WeightStore> load(const Checkpoint& checkpoint, LoadMode mode,
-                                  const ProgressFn& progress, std::span<const int> nodes = {});
+  static Result<WeightStore> load(const Checkpoint& checkpoint, const WeightOptions& options);
 
   // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one is an error
   // that names it.
@@ -38,7 +49,8 @@ class WeightStore {
   Result<std::vector<float>> vector(std::string_view name, int64_t size) const;
 
   LoadMode mode() const { return mode_; }
-  uint64_t bytes() const { return bytes_; }  // of weights in memory
+  uint64_t bytes() const { return bytes_; }                      // of weights in memory
+  bool is_interleaved() const { return !interleaved_.empty(); }  // some of them
   // What was not done as asked, for the caller's log; or empty.
   const std::string& note() const { return note_; }
 
@@ -47,7 +59,9 @@ class WeightStore {
   Result<void> map_files(const Checkpoint& checkpoint);
   Result<void> read_files(const Checkpoint& checkpoint, const ProgressFn& progress,
                           std::span<const int> nodes);
+  void interleave_all(Pool& pool, const ProgressFn& progress);
   std::span<const std::byte> view(const Extent& extent) const;
+  MatrixView as_stored(const StoredTensor& tensor) const;
 
   LoadMode mode_ = LoadMode::kMap;
   uint64_t bytes_ = 0;
@@ -56,6 +70,8 @@ class WeightStore {
   std::vector<std::span<const std::byte>> files_;  // each file's bytes, whether mapped or read
   std::vector<Mapping> mappings_;
   std::vector<AnonymousMemory> memory_;
+  std::vector<std::span<std::byte>> writable_;  // each file's, where it was read
+  std::set<std::string, std::less<>> interleaved_;
 };
 
 }  // namespace penstock

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tensor/codec.h"
+
 namespace penstock {
 namespace {
 
@@ -48,7 +50,7 @@ class WeightStoreOfModeTest : public WeightStoreTest,
                               public testing::WithParamInterface<LoadMode> {};
 
 TEST_P(WeightStoreOfModeTest, ViewsShowTheFilesBytes) {
-  const auto store = WeightStore::load(checkpoint_, GetParam(), {});
+  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
   ASSERT_TRUE(store) << store.error().message;
   EXPECT_EQ(store->mode(), GetParam());
   EXPECT_EQ(store->bytes(), 48u);
@@ -61,7 +63,7 @@ TEST_P(WeightStoreOfModeTest, ViewsShowTheFilesBytes) {
 }
 
 TEST_P(WeightStoreOfModeTest, AMissingTensorAndAWrongShapeAreNamed) {
-  const auto store = WeightStore::load(checkpoint_, GetParam(), {});
+  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
   ASSERT_TRUE(store);
   EXPECT_NE(store->matrix("head").error().message.find("\"head\""), std::string::npos);
   EXPECT_NE(store->vector("final_norm", 4).error().message.find("expected a vector of 4"),
@@ -70,7 +72,7 @@ TEST_P(WeightStoreOfModeTest, AMissingTensorAndAWrongShapeAreNamed) {
 
 TEST_P(WeightStoreOfModeTest, AFileThatIsGoneIsAnError) {
   checkpoint_.files = {path_.string() + ".gone"};
-  const auto store = WeightStore::load(checkpoint_, GetParam(), {});
+  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, ErrorKind::kNotFound);
 }
@@ -83,19 +85,58 @@ TEST_F(WeightStoreTest, WhatIsReadGoesToTheGivenNodes) {
     ::syscall(SYS_get_mempolicy, &mode, nullptr, 0, address, MPOL_F_ADDR);
     return mode;
   };
-  const auto by_default = WeightStore::load(checkpoint_, LoadMode::kRead, {});
+  const auto by_default = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead});
   if (policy_of(*by_default) < 0) GTEST_SKIP() << "this container forbids NUMA policies";
   EXPECT_EQ(policy_of(*by_default), MPOL_DEFAULT);
-  const auto placed = WeightStore::load(checkpoint_, LoadMode::kRead, {}, std::array{0, 1});
+  constexpr std::array kNodes = {0, 1};
+  const auto placed = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead, .nodes = kNodes});
   EXPECT_EQ(policy_of(*placed), MPOL_INTERLEAVE);
   EXPECT_EQ(placed->note(), "");
 }
 
 TEST_F(WeightStoreTest, ARefusedNodeIsANoteNotAFailure) {
-  const auto store = WeightStore::load(checkpoint_, LoadMode::kRead, {}, std::array{100'000});
+  constexpr std::array kNodes = {100'000};
+  const auto store = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead, .nodes = kNodes});
   ASSERT_TRUE(store);
   EXPECT_EQ(store->vector("final_norm", 3).value(), (std::vector<float>{1.5F, -2.0F, 0.25F}));
   EXPECT_NE(store->note().find("NUMA"), std::string::npos);
+}
+
+// Whatever can be is interleaved, and still means the same: block 0 of a row has the scale and the
+// codes it was stored with. An embedding beside a head stays as it is.
+TEST_F(WeightStoreTest, MatricesThatAreReadAreInterleavedWhereAsked) {
+  const Extent sixteen_rows = {.file = 0, .offset = 7, .bytes = 16 * 18};
+  const StoredTensor q4_0 = {.format = Format::kQ4_0, .rows = 16, .cols = 32, .data = sixteen_rows};
+  checkpoint_.tensors["layers.0.k"] = q4_0;
+  checkpoint_.tensors["layers.0.k"].data.offset = 400;
+  checkpoint_.tensors["head"] = q4_0;
+  checkpoint_.tensors["head"].data.offset = 1200;
+  checkpoint_.tensors["embed"] = q4_0;
+  checkpoint_.tensors["embed"].data.offset = 1600;
+  const auto pool = Pool::make({.n_threads = 2}).value();
+  const auto plain = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead}).value();
+  const auto store =
+      WeightStore::load(checkpoint_, {.mode = LoadMode::kRead, .interleave = pool.get()}).value();
+  EXPECT_FALSE(plain.is_interleaved());
+  EXPECT_TRUE(store.is_interleaved());
+  const auto layout = [&](std::string_view name) { return store.matrix(name).value().layout; };
+  EXPECT_EQ(layout("layers.0.k"), Layout::kInterleaved);
+  EXPECT_EQ(layout("head"), Layout::kInterleaved);
+  EXPECT_EQ(layout("embed"), Layout::kRows);
+  EXPECT_EQ(layout("layers.0.q"), Layout::kRows);  // two rows are no panel
+  for (const char* name : {"layers.0.k", "layers.0.q", "head", "embed"}) {
+    const MatrixView found = store.matrix(name).value();
+    const MatrixView expected = plain.matrix(name).value();
+    std::vector<float> of_found(32), of_expected(32);
+    for (int64_t row = 0; row < found.rows; ++row) {
+      widen_row(found, row, of_found);
+      widen_row(expected, row, of_expected);
+      EXPECT_EQ(std::memcmp(of_found.data(), of_expected.data(), 128), 0) << name << ' ' << row;
+    }
+  }
+  const auto mapped =
+      WeightStore::load(checkpoint_, {.mode = LoadMode::kMap, .interleave = pool.get()}).value();
+  EXPECT_FALSE(mapped.is_interleaved());
 }
 
 TEST(WeightStore, AFileThatShrankAfterItWasOpenedIsAnError) {
@@ -108,8 +149,8 @@ TEST(WeightStore, AFileThatShrankAfterItWasOpenedIsAnError) {
                                 .rows = 1,
                                 .cols = 50,
                                 .data = {.file = 0, .offset = 0, .bytes = 200}};
-  EXPECT_FALSE(WeightStore::load(checkpoint, LoadMode::kRead, {}));
-  EXPECT_FALSE(WeightStore::load(checkpoint, LoadMode::kMap, {}));
+  EXPECT_FALSE(WeightStore::load(checkpoint, {.mode = LoadMode::kRead}));
+  EXPECT_FALSE(WeightStore::load(checkpoint, {.mode = LoadMode::kMap}));
   std::filesystem::remove(path);
 }
 

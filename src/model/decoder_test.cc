@@ -296,20 +296,22 @@ TEST_P(InvarianceTest, ACopiedPageServesAsWell) {
 INSTANTIATE_TEST_SUITE_P(Families, InvarianceTest,
                          testing::Values("llama", "qwen2", "qwen3_moe", "glm4_moe"));
 
-// The fast class: the bits of a prompt's token do not depend on chunks, threads and company, nor do
-// those of a generated one.
+// The fast class: the bits of a prompt's token do not depend on chunks, threads, company and on how
+// weights are laid out, nor do those of a generated one.
 class FastInvarianceTest : public testing::TestWithParam<const char*> {
  protected:
-  static std::unique_ptr<LanguageModel> load_fast(Isa isa, int n_threads) {
+  // As stored, or interleaved where the class does that.
+  static std::unique_ptr<LanguageModel> load_fast(Isa isa, int n_threads,
+                                                  LoadMode mode = LoadMode::kRead) {
     return load(kGolden / "gguf" / GetParam(),
-                {.isa = isa, .n_threads = n_threads, .precision = Precision::kFast});
+                {.isa = isa, .n_threads = n_threads, .mode = mode, .precision = Precision::kFast});
   }
 };
 
-TEST_P(FastInvarianceTest, AChunkDoesNotMatter) {
+TEST_P(FastInvarianceTest, ChunksAndLayoutsDoNotMatter) {
   const auto ids = tokens(150, 1);
   for (const Isa isa : supported_isas()) {
-    const auto reference_model = load_fast(isa, 1);
+    const auto reference_model = load_fast(isa, 1, LoadMode::kMap);
     ASSERT_TRUE(reference_model);
     const auto reference = TestSequence(*reference_model, pages({0, 1, 2}), 150).run(ids, 150);
     const auto model = load_fast(isa, 2);

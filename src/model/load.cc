@@ -34,10 +34,17 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   const ModelSpec& spec = checkpoint.spec;
   PENSTOCK_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : choose_isa());
   PENSTOCK_ASSIGN(auto pool, Pool::make({.n_threads = options.n_threads}));
-  PENSTOCK_ASSIGN(auto weights, WeightStore::load(checkpoint, options.mode, options.progress,
-                                                  pool->placement().nodes));
+  // The exact class reads rows as they are stored, and so does plain C++.
+  const bool interleave =
+      options.interleave && options.precision == Precision::kFast && isa >= Isa::kAvx2;
+  PENSTOCK_ASSIGN(auto weights,
+                  WeightStore::load(checkpoint, {.mode = options.mode,
+                                                 .interleave = interleave ? pool.get() : nullptr,
+                                                 .nodes = pool->placement().nodes,
+                                                 .progress = options.progress}));
 
   LoadReport report = {.mode = weights.mode(),
+                       .interleaved = weights.is_interleaved(),
                        .weight_bytes = weights.bytes(),
                        .isa = isa,
                        .precision = options.precision,

@@ -19,7 +19,8 @@ namespace penstock {
 
 struct LoadOptions {
   LoadMode mode = LoadMode::kAuto;
-  int n_threads = 0;  // 0: one for each core that this process may use and its cgroup pays for
+  bool interleave = true;  // weights that are read, where the class `fast` has use for it
+  int n_threads = 0;       // 0: one for each core that this process may use and its cgroup pays for
   Precision precision = Precision::kExact;
   std::optional<Isa> isa = {};  // absent: the best, or what PENSTOCK_CPU_ISA says
   int64_t kv_tokens = 0;  // of the KV cache, all sequences together; 0: the context length, within
@@ -30,6 +31,7 @@ struct LoadOptions {
 // What load_model chose: printed once at start.
 struct LoadReport {
   LoadMode mode = LoadMode::kMap;
+  bool interleaved = false;
   uint64_t weight_bytes = 0;
   Isa isa = Isa::kScalar;
   Precision precision = Precision::kExact;
