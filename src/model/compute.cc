@@ -80,6 +80,26 @@ void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs) {
   });
 }
 
+void ThreadProducts::set_input(const Compute& compute, Rows<const float> x, int64_t n_generated,
+                               std::span<const MatrixView* const> of) {
+  isa_ = compute.isa;
+  precision_ = compute.precision;
+  x_ = x;
+  if (precision_ == Precision::kExact) return;
+  const bool integer = std::ranges::any_of(
+      of, [&](const MatrixView* w) { return has_integer_kernel(compute.isa, *w); });
+  ready_.begin(compute.isa, x, n_generated, integer);
+  ready_.prepare({0, ready_.n_parts()});
+}
+
+void ThreadProducts::multiply(const MatrixView& w, Rows<float> y) const {
+  if (precision_ == Precision::kExact) {
+    matmul_exact(isa_, w, {0, w.rows}, x_, y);
+  } else {
+    matmul_fast(isa_, w, {0, w.rows}, ready_, y);
+  }
+}
+
 OperationWork work_of(std::span<const MatmulJob> jobs) {
   OperationWork work;
   for (const auto& [w, x, y, n_generated] : jobs) {

@@ -45,6 +45,23 @@ struct MatmulJob {
 // workers take.
 void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs);
 
+// Products of one input with several matrices, on the calling thread alone: for work that is shared
+// among workers as a whole. Kept for its memory.
+class ThreadProducts {
+ public:
+  // x: its first n_generated rows are generated tokens. Refers to x until the next call.
+  void set_input(const Compute& compute, Rows<const float> x, int64_t n_generated,
+                 std::span<const MatrixView* const> of);
+  // y = W x, of one of the matrices that set_input named.
+  void multiply(const MatrixView& w, Rows<float> y) const;
+
+ private:
+  Isa isa_ = Isa::kScalar;
+  Precision precision_ = Precision::kExact;
+  Rows<const float> x_ = {};
+  FastActivations ready_;
+};
+
 // What they must read and compute.
 OperationWork work_of(std::span<const MatmulJob> jobs);
 

@@ -35,6 +35,8 @@ std::string_view to_string(Operation operation) {
       return "expert activation";
     case Operation::kExpertDown:
       return "expert down";
+    case Operation::kWholeExperts:
+      return "whole experts";
     case Operation::kCombine:
       return "combine";
     case Operation::kFfnGateUp:

@@ -20,6 +20,7 @@ enum class Operation : uint8_t {
   kExpertGateUp,
   kExpertActivation,
   kExpertDown,
+  kWholeExperts,  // the three above in one, where there are enough experts to share
   kCombine,
   kFfnGateUp,  // dense layers and shared experts
   kFfnActivation,

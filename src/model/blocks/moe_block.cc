@@ -1,6 +1,9 @@
 #include "model/blocks/moe_block.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 
 #include "kernels/swiglu/swiglu.h"
 
@@ -31,8 +34,15 @@ Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
 void MoeBlock::forward(const Compute& compute, const StepTokens& step, Rows<const float> h,
                        Rows<float> y) {
   choose(compute, h);
-  const std::vector<Group> groups = group(compute, step, h);
-  run_experts(compute, groups);
+  const std::vector<Group> groups = group_by_expert(compute, step);
+  outputs_.resize(row_of_.size() * static_cast<size_t>(h.cols));
+  // So many for each worker that none waits long for the last.
+  constexpr size_t kWholeExperts = 8;
+  if (groups.size() >= kWholeExperts * static_cast<size_t>(compute.pool->n_workers())) {
+    run_whole_experts(compute, groups, h);
+  } else {
+    run_shared_experts(compute, groups, h);
+  }
   combine(compute, y);
   if (shared_) {
     shared_out_.resize(static_cast<size_t>(y.n_rows * y.cols));
@@ -60,16 +70,10 @@ void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
   });
 }
 
-std::vector<MoeBlock::Group> MoeBlock::group(const Compute& compute, const StepTokens& step,
-                                             Rows<const float> h) {
-  const OperationTimer timer(compute.profile, Operation::kGrouping);
-  std::vector<Group> groups = group_by_expert(step);
-  gather(compute, h);
-  return groups;
-}
-
 // A counting sort of the assignments by expert, tokens in order within each: generated ones first.
-std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const StepTokens& step) {
+std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const Compute& compute,
+                                                       const StepTokens& step) {
+  const OperationTimer timer(compute.profile, Operation::kGrouping);
   std::vector<int64_t> next(experts_.size() + 1, 0);
   for (const ExpertChoice& choice : choices_) ++next[static_cast<size_t>(choice.expert) + 1];
   std::vector<Group> groups;
@@ -85,28 +89,92 @@ std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const StepTokens& step) {
     group.n_generated = n_generated[static_cast<size_t>(group.expert - experts_.data())];
   }
   row_of_.resize(choices_.size());
-  for (size_t i = 0; i < choices_.size(); ++i)
+  token_of_.resize(choices_.size());
+  for (size_t i = 0; i < choices_.size(); ++i) {
     row_of_[i] = next[static_cast<size_t>(choices_[i].expert)]++;
+    token_of_[static_cast<size_t>(row_of_[i])] = static_cast<int64_t>(i) / part_.top_k;
+  }
   return groups;
 }
 
+OperationWork MoeBlock::work_of_experts(std::span<const Group> groups) const {
+  OperationWork work;
+  for (const Group& group : groups) {
+    const Rows<const float> x = {nullptr, group.rows.size(), 0, 0};
+    const std::array jobs = {MatmulJob{&group.expert->gate, x}, MatmulJob{&group.expert->up, x},
+                             MatmulJob{&group.expert->down, x}};
+    const OperationWork of_group = work_of(jobs);
+    work.bytes += of_group.bytes;
+    work.operations += of_group.operations;
+  }
+  return work;
+}
+
+// The largest first: the last to end are then small.
+void MoeBlock::run_whole_experts(const Compute& compute, std::span<const Group> groups,
+                                 Rows<const float> h) {
+  const OperationTimer timer(compute.profile, Operation::kWholeExperts,
+                             [&] { return work_of_experts(groups); });
+  std::vector<const Group*> by_size;
+  by_size.reserve(groups.size());
+  for (const Group& group : groups) by_size.push_back(&group);
+  std::ranges::stable_sort(by_size, std::greater(),
+                           [](const Group* group) { return group->rows.size(); });
+  const auto n_workers = static_cast<size_t>(compute.pool->n_workers());
+  if (workers_.size() < n_workers) workers_.resize(n_workers);
+  compute.pool->parallel_for(static_cast<int64_t>(by_size.size()), 1, [&](Range range, int worker) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      run_expert(compute, *by_size[static_cast<size_t>(i)], h,
+                 workers_[static_cast<size_t>(worker)]);
+    }
+  });
+}
+
+void MoeBlock::run_expert(const Compute& compute, const Group& group, Rows<const float> h,
+                          Worker& worker) {
+  const int64_t n_rows = group.rows.size();
+  const auto rows = [&](AlignedVector<float>& buffer, int64_t cols) {
+    const auto n = static_cast<size_t>(n_rows * cols);
+    if (buffer.size() < n) buffer.resize(n);
+    return dense_rows(buffer.data(), n_rows, cols);
+  };
+  const auto input = rows(worker.input, h.cols);
+  for (int64_t i = 0; i < n_rows; ++i) {
+    std::memcpy(input.row(i), h.row(token_of_[static_cast<size_t>(group.rows.begin + i)]),
+                static_cast<size_t>(h.cols) * sizeof(float));
+  }
+  const auto& [gate_weights, up_weights, down_weights] = *group.expert;
+  const auto gate = rows(worker.gate, part_.expert_dim);
+  const auto up = rows(worker.up, part_.expert_dim);
+  worker.of_input.set_input(compute, input, group.n_generated,
+                            std::array{&gate_weights, &up_weights});
+  worker.of_input.multiply(gate_weights, gate);
+  worker.of_input.multiply(up_weights, up);
+  swiglu_exact(compute.isa, gate, up, gate);
+  worker.of_gate.set_input(compute, gate, group.n_generated, std::array{&down_weights});
+  worker.of_gate.multiply(down_weights,
+                          dense_rows(outputs_.data() + group.rows.begin * h.cols, n_rows, h.cols));
+}
+
 void MoeBlock::gather(const Compute& compute, Rows<const float> h) {
+  const OperationTimer timer(compute.profile, Operation::kGrouping);
   inputs_.resize(row_of_.size() * static_cast<size_t>(h.cols));
   const auto inputs = dense_rows(inputs_.data(), static_cast<int64_t>(row_of_.size()), h.cols);
   for_each_row(compute, inputs.n_rows, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
-      std::memcpy(inputs.row(row_of_[static_cast<size_t>(i)]), h.row(i / part_.top_k),
+      std::memcpy(inputs.row(i), h.row(token_of_[static_cast<size_t>(i)]),
                   static_cast<size_t>(h.cols) * sizeof(float));
     }
   });
 }
 
-void MoeBlock::run_experts(const Compute& compute, std::span<const Group> groups) {
+void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group> groups,
+                                  Rows<const float> h) {
+  gather(compute, h);
   const auto n_rows = static_cast<int64_t>(row_of_.size());
-  const int64_t hidden = experts_[0].gate.cols;
+  const int64_t hidden = h.cols;
   gate_out_.resize(static_cast<size_t>(n_rows * part_.expert_dim));
   up_out_.resize(gate_out_.size());
-  outputs_.resize(inputs_.size());
   const auto rows = [](AlignedVector<float>& buffer, Range range, int64_t cols) {
     return dense_rows(buffer.data() + range.begin * cols, range.size(), cols);
   };

@@ -37,10 +37,18 @@ class MoeBlock {
   };
 
   void choose(const Compute& compute, Rows<const float> h);
-  std::vector<Group> group(const Compute& compute, const StepTokens& step, Rows<const float> h);
-  std::vector<Group> group_by_expert(const StepTokens& step);
+  std::vector<Group> group_by_expert(const Compute& compute, const StepTokens& step);
+  // outputs_ of all groups: each expert as a whole by one worker, whose caches then keep what goes
+  // from one product to the next; or, where experts are too few for that, the rows of each product
+  // shared by all.
+  void run_whole_experts(const Compute& compute, std::span<const Group> groups,
+                         Rows<const float> h);
+  void run_shared_experts(const Compute& compute, std::span<const Group> groups,
+                          Rows<const float> h);
+  struct Worker;
+  void run_expert(const Compute& compute, const Group& group, Rows<const float> h, Worker& worker);
+  OperationWork work_of_experts(std::span<const Group> groups) const;
   void gather(const Compute& compute, Rows<const float> h);
-  void run_experts(const Compute& compute, std::span<const Group> groups);
   void combine(const Compute& compute, Rows<float> y) const;
 
   MoePart part_;
@@ -53,9 +61,16 @@ class MoeBlock {
   AlignedVector<float> logits_;        // [n_tokens, n_experts]
   std::vector<ExpertChoice> choices_;  // [n_tokens, top_k]
   std::vector<int64_t> row_of_;        // of each assignment, in the buffers grouped by expert
+  std::vector<int64_t> token_of_;      // of each such row
   AlignedVector<float> inputs_, gate_out_, up_out_,
       outputs_;  // [assignments, hidden or expert_dim]
   AlignedVector<float> shared_out_;
+  // What a worker needs to run an expert.
+  struct Worker {
+    AlignedVector<float> input, gate, up;
+    ThreadProducts of_input, of_gate;
+  };
+  std::vector<Worker> workers_;
 };
 
 }  // namespace penstock
