@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -121,6 +124,49 @@ TEST(AnswerParser, MistralIdsHaveNineCharacters) {
     EXPECT_EQ(
         id.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"),
         std::string::npos);
+  }
+}
+
+// What templates make of a call in a conversation is what their models were taught to write:
+// parsed, it is the call again. `begin` and `end` stand around it in the rendered text of the
+// golden case; where that writes a model's marker otherwise, it is put back.
+TEST(AnswerParser, WhatTemplatesMakeOfACallIsThatCall) {
+  struct Case {
+    ToolForm form;
+    std::string_view name, begin, end, marker, of_model;
+  };
+  constexpr Case kCases[] = {
+      {kLlama, "llama tool dict", "<|head|>assistant<|/head|>\n\n", "<|eot|>", "", ""},
+      {kHermes, "qwen call arguments", "<|im_start|>assistant\n", "<|im_end|>", "", ""},
+      {kMistral, "mistral tools", "[CALLS]", "</s>", "[CALLS]", "[TOOL_CALLS]"},
+  };
+  std::ifstream file(PENSTOCK_SOURCE_DIR "/tests/golden/templates.json");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const OrderedJson golden = parse_ordered_json(text).value();
+  for (const Case& of : kCases) {
+    const auto found = std::ranges::find_if(
+        golden.at("cases"), [&](const OrderedJson& each) { return each.at("name") == of.name; });
+    ASSERT_NE(found, golden.at("cases").end()) << of.name;
+    const OrderedJson& inputs = found->at("inputs");
+    const auto message = std::ranges::find_if(
+        inputs.at("messages"), [](const OrderedJson& each) { return each.contains("tool_calls"); });
+    const OrderedJson& call = message->at("tool_calls").at(0).at("function");
+
+    const auto rendered = found->at("rendered").get<std::string>();
+    size_t begin = rendered.find(of.begin);
+    ASSERT_NE(begin, std::string::npos) << of.name;
+    if (of.marker.empty()) begin += of.begin.size();
+    std::string answer = rendered.substr(begin, rendered.find(of.end, begin) - begin);
+    answer.replace(0, of.marker.size(), of.of_model);
+
+    AnswerParserOptions options = script_options(of.form);
+    options.tools = DeclaredTools(inputs.value("tools", OrderedJson::parse(R"([{"type": "function",
+        "function": {"name": "get_weather"}}])")));
+    const Seen seen = parse_every_way(options, answer);
+    ASSERT_EQ(seen.calls.size(), 1U) << answer;
+    EXPECT_EQ(seen.calls[0].name, call.at("name")) << of.name;
+    EXPECT_EQ(parse_ordered_json(seen.calls[0].arguments).value(), call.at("arguments"));
+    EXPECT_EQ(seen.content, "") << of.name;
   }
 }
 
