@@ -13,7 +13,13 @@ import pytest
 import raw
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden" / "smollm2.json"
-START_SECONDS = 240  # a sanitizer build on a busy machine
+START_SECONDS = 120 * raw.PATIENCE
+TEST_SECONDS = 300 * raw.PATIENCE
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 class Server:
@@ -51,7 +57,7 @@ class Server:
         return openai.OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key="sk-secret-key", max_retries=0, **options)
 
     def wait_until_ready(self):
-        for _ in range(START_SECONDS * 10):
+        for _ in range(int(START_SECONDS * 10)):
             if self.process.poll() is not None:
                 break
             if raw.ask(self.port, "GET", "/health").status == 200:
@@ -60,7 +66,7 @@ class Server:
         raise RuntimeError("the server did not become ready:\n" + self.log())
 
     def wait_for_line(self, text):
-        for _ in range(START_SECONDS * 10):
+        for _ in range(int(START_SECONDS * 10)):
             if text in self.log():
                 return
             time.sleep(0.1)

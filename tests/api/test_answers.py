@@ -5,6 +5,7 @@ import threading
 
 import openai
 import pytest
+import raw
 
 
 def ask(client, case, **fields):
@@ -58,7 +59,7 @@ def test_two_greedy_streams_at_once_equal_the_same_alone(server, golden):
     def stream(case):
         chunks = ask(server.client(), case, stream=True)
         first = next(iter(chunks))
-        both_begun.wait(timeout=60)
+        both_begun.wait(timeout=60 * raw.PATIENCE)
         return (first.choices[0].delta.content or "") + collect(chunks)[0]
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -25,7 +25,7 @@ def test_bc_64_loading_is_a_503_and_readiness_is_real(own_server):
 
 
 def test_sigterm_finishes_what_runs_and_refuses_what_comes(own_server):
-    server = own_server().wait_until_ready()
+    server = own_server("--drain-seconds", str(round(200 * raw.PATIENCE))).wait_until_ready()
     with raw.Connection(server.port) as running:
         running.request("POST", "/v1/chat/completions", raw.chat_body(max_tokens=150, stream=True, ignore_eos=True))
         assert running.header()[0] == 200
@@ -41,7 +41,7 @@ def test_sigterm_finishes_what_runs_and_refuses_what_comes(own_server):
         assert events.endswith(b"data: [DONE]\n\n")
         assert b'"finish_reason":"length"' in events
         assert refusals <= {200, 503}  # 200 only if it came before the signal did
-    assert server.process.wait(60) == 0
+    assert server.process.wait(60 * raw.PATIENCE) == 0
 
 
 def test_a_second_signal_does_not_wait(own_server):
@@ -67,6 +67,6 @@ def test_idle_servers_end_at_once(own_server):
 def test_bc_29_a_port_in_use_is_said(own_server, server):
     second = subprocess.run(
         [os.environ["PENSTOCK_BIN"], "serve", os.environ["PENSTOCK_TEST_MODEL"], "--port", str(server.port)],
-        capture_output=True, text=True, timeout=120)
+        capture_output=True, text=True, timeout=120 * raw.PATIENCE)
     assert second.returncode == 1
     assert str(server.port) in second.stderr.strip().splitlines()[-1]

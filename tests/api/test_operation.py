@@ -18,7 +18,7 @@ ENDLESS = dict(max_tokens=100_000, stream=True, ignore_eos=True)
 
 
 def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * raw.PATIENCE
     while not (result := condition()):
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
@@ -117,12 +117,12 @@ def test_a_path_instead_of_a_port(own_server):
             client.request("POST", "/v1/chat/completions", raw.chat_body(max_tokens=2))
             assert json.load(client.getresponse())["choices"]
         server.terminate()
-        assert server.process.wait(60) == 0
+        assert server.process.wait(60 * raw.PATIENCE) == 0
         assert not os.path.exists(path)
 
 
 def test_stop_drains_like_a_signal(own_server):
-    server = own_server("--drain-seconds", "200").wait_until_ready()
+    server = own_server("--drain-seconds", str(round(200 * raw.PATIENCE))).wait_until_ready()
     with raw.Connection(server.port) as running:
         running.request("POST", "/v1/chat/completions", raw.chat_body(max_tokens=60, stream=True, ignore_eos=True))
         assert running.header()[0] == 200
@@ -130,7 +130,7 @@ def test_stop_drains_like_a_signal(own_server):
         next(chunks)
         assert raw.ask(server.port, "POST", "/v1/stop", b"{}", JSON_HEADERS).status == 202
         assert b"".join(chunks).endswith(b"data: [DONE]\n\n")
-    assert server.process.wait(60) == 0
+    assert server.process.wait(60 * raw.PATIENCE) == 0
 
 
 def test_draining_has_an_end(own_server):
@@ -142,7 +142,7 @@ def test_draining_has_an_end(own_server):
         server.terminate()
         refused = wait_for(lambda: (a := raw.chat(server.port, raw.chat_body(max_tokens=1))).status == 503 and a)
         assert "retry-after" in refused.headers
-        assert server.process.wait(60) == 0
+        assert server.process.wait(60 * raw.PATIENCE) == 0
         assert "cut off" in server.log()
 
 

@@ -22,13 +22,14 @@ TINY = ROOT / "tests/golden/models/llama"  # a random model of 96 tokens, withou
 MIXTURE = ROOT / "tests/golden/models/qwen3_moe"
 TINY_CONTEXT = json.loads((TINY / "config.json").read_text())["max_position_embeddings"]
 COMMANDS = ["run", "chat", "serve", "ctl", "eval", "bench", "pack", "tokenize", "template"]
+PATIENCE = float(os.environ.get("PENSTOCK_TEST_PATIENCE", 1))  # slow builds ask for a multiple of every limit
 NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 REFERENCE = json.loads((ROOT / "tests/golden/smollm2.json").read_text())["chat"][0]
 QUESTION, ANSWER = REFERENCE["messages"][0]["content"], REFERENCE["text"]
 
 
 def penstock(*args, stdin="", env=None):
-    return subprocess.run([PENSTOCK, *map(str, args)], input=stdin, capture_output=True, encoding="utf-8", timeout=300,
+    return subprocess.run([PENSTOCK, *map(str, args)], input=stdin, capture_output=True, encoding="utf-8", timeout=300 * PATIENCE,
                           env=os.environ | (env or {}))
 
 
@@ -81,7 +82,7 @@ class Help(unittest.TestCase):
                     continue
                 with self.subTest(line), tempfile.TemporaryDirectory() as folder:
                     shell = line.replace("penstock", f"'{PENSTOCK}'").replace("< notes.txt", "< /dev/null")
-                    done = subprocess.run(shell, shell=True, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                    done = subprocess.run(shell, shell=True, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * PATIENCE)
                     self.assertEqual(done.returncode, 1, done.stderr)
 
     def test_version_names_what_was_built(self):
@@ -505,7 +506,7 @@ class Ctl(unittest.TestCase):
             self.assertEqual(json.loads(self.ctl(server, "status", "--json").stdout)["pages"]["cached"], 0)
 
             self.ctl(server, "stop")
-            self.assertEqual(server.process.wait(timeout=60), 0)
+            self.assertEqual(server.process.wait(timeout=60 * PATIENCE), 0)
             self.ctl(server, "status", status=1)
 
 
@@ -532,10 +533,10 @@ class Terminal:
 
     def expect(self, text, seconds=60):
         """Waits until `text` shows, and forgets the screen up to its end."""
-        limit = time.monotonic() + seconds
+        limit = time.monotonic() + seconds * PATIENCE
         while text not in self.screen:
             if not select.select([self.fd], [], [], max(0, limit - time.monotonic()))[0]:
-                raise AssertionError(f"no {text!r} within {seconds} s in {self.screen!r}")
+                raise AssertionError(f"no {text!r} within {seconds * PATIENCE} s in {self.screen!r}")
             self.screen += os.read(self.fd, 4096).decode(errors="replace")
         self.screen = self.screen.split(text, 1)[1]
 
@@ -571,7 +572,7 @@ class Server:
         body = {"model": "SmolLM2-135M-Instruct.Q4_1", "messages": messages, "temperature": 0, **fields}
         request = urllib.request.Request(f"{self.url}/v1/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
-        return urllib.request.urlopen(request, timeout=60)
+        return urllib.request.urlopen(request, timeout=60 * PATIENCE)
 
 
 class Serve(unittest.TestCase):
@@ -588,7 +589,7 @@ class Serve(unittest.TestCase):
             rest = stream.read().decode()
             self.assertTrue(first.startswith(b"data: "))
             self.assertTrue(rest.rstrip().endswith("data: [DONE]"), rest)
-            self.assertEqual(server.process.wait(timeout=60), 0)
+            self.assertEqual(server.process.wait(timeout=60 * PATIENCE), 0)
 
     def test_a_second_signal_does_not_wait(self):
         with Server() as server:
@@ -599,7 +600,7 @@ class Serve(unittest.TestCase):
             self.assertIsNone(server.process.poll(), "it did not wait for the running answer")
             began = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
-            self.assertEqual(server.process.wait(timeout=60), 0)
+            self.assertEqual(server.process.wait(timeout=60 * PATIENCE), 0)
             self.assertLess(time.monotonic() - began, 10)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+PATIENCE = float(os.environ.get("PENSTOCK_TEST_PATIENCE", 1))  # slow builds ask for a multiple of every limit
 ISAS = ["scalar", "avx2", "avx512", "amx"]  # slowest first: a machine that has one has those before it
 
 
@@ -20,7 +21,8 @@ def run(penstock, *args, stdin=None, isa=None, status=0):
     env = {k: v for k, v in os.environ.items() if k != "PENSTOCK_CPU_ISA"}
     if isa:
         env["PENSTOCK_CPU_ISA"] = isa
-    done = subprocess.run([penstock, *map(str, args)], input=stdin, env=env, capture_output=True, encoding="utf-8", timeout=600)
+    done = subprocess.run([penstock, *map(str, args)], input=stdin, env=env, capture_output=True, encoding="utf-8",
+                          timeout=600 * PATIENCE)
     if done.returncode != status:
         sys.exit(f"penstock {' '.join(map(str, args))} ended with {done.returncode}, expected {status}:\n{done.stderr}")
     return done.stdout if status == 0 else done.stderr
