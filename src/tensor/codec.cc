@@ -13,7 +13,7 @@ namespace {
 void widen_interleaved(const MatrixView& matrix, int64_t row, Range cols, std::span<float> out) {
   std::vector<std::byte> data(row_bytes(matrix.format, matrix.cols));
   std::vector<std::byte> scales(scales_bytes(matrix) / static_cast<size_t>(matrix.rows));
-  widen_columns(rows_of_panel(matrix, {row, row + 1}, data, scales), 0, cols, out);
+  widen_columns(rows_of(matrix, {row, row + 1}, data, scales), 0, cols, out);
 }
 
 }  // namespace

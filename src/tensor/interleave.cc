@@ -80,16 +80,20 @@ void interleave_run(const Run& run, size_t n_panels, std::span<std::byte> bytes)
 std::span<const std::byte> take_rows(const Run& run, std::span<const std::byte> bytes, Range rows,
                                      std::span<std::byte> to) {
   if (run.block.cols == 0) return {};
-  const auto first = static_cast<size_t>(rows.begin / kInterleavedRows);
-  const std::byte* const panel = bytes.data() + first * run.panel_bytes();
-  const int64_t begin = rows.begin % kInterleavedRows;
   const size_t n_bytes = static_cast<size_t>(rows.size()) * run.row_bytes();
   PENSTOCK_CHECK(to.size() >= n_bytes, "no room for the rows");
-  run.for_each_unit(
-      {begin, begin + rows.size()}, [&](size_t at, int64_t row, size_t in_row, auto unit) {
-        std::memcpy(to.data() + static_cast<size_t>(row - begin) * run.row_bytes() + in_row,
-                    panel + at, unit);
-      });
+  std::byte* target = to.data();
+  for (int64_t row = rows.begin; row < rows.end;) {
+    const int64_t first = row / kInterleavedRows * kInterleavedRows;
+    const Range in_panel = {row - first, std::min(rows.end - first, kInterleavedRows)};
+    const std::byte* const panel = bytes.data() + static_cast<size_t>(first) * run.row_bytes();
+    run.for_each_unit(in_panel, [&](size_t at, int64_t r, size_t in_row, auto unit) {
+      const auto i = static_cast<size_t>(r - in_panel.begin);
+      std::memcpy(target + i * run.row_bytes() + in_row, panel + at, unit);
+    });
+    target += static_cast<size_t>(in_panel.size()) * run.row_bytes();
+    row = first + in_panel.end;
+  }
   return to.first(n_bytes);
 }
 
@@ -112,11 +116,10 @@ void interleave(const MatrixView& matrix, std::span<std::byte> data, std::span<s
   interleave_run(scales_run(matrix), n_panels, scales);
 }
 
-MatrixView rows_of_panel(const MatrixView& matrix, Range rows, std::span<std::byte> data,
-                         std::span<std::byte> scales) {
-  PENSTOCK_CHECK(matrix.layout == Layout::kInterleaved && rows.size() > 0 &&
-                     rows.begin / kInterleavedRows == (rows.end - 1) / kInterleavedRows,
-                 "rows of more than one panel");
+MatrixView rows_of(const MatrixView& matrix, Range rows, std::span<std::byte> data,
+                   std::span<std::byte> scales) {
+  PENSTOCK_CHECK(matrix.layout == Layout::kInterleaved, "the matrix is stored by rows");
+  PENSTOCK_CHECK(rows.begin >= 0 && rows.end <= matrix.rows, "rows outside the matrix");
   MatrixView taken = matrix;
   taken.layout = Layout::kRows;
   taken.rows = rows.size();

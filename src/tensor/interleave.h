@@ -82,9 +82,10 @@ bool has_interleaved_shape(const MatrixView& matrix);
 // time is copied. They are the spans of `matrix`, writable.
 void interleave(const MatrixView& matrix, std::span<std::byte> data, std::span<std::byte> scales);
 
-// Rows [row, row + n_rows) of one panel as a matrix stored by rows, for what reads no other layout.
-// `data` and `scales` receive its bytes, and have to have room for them: n_rows rows of each.
-MatrixView rows_of_panel(const MatrixView& matrix, Range rows, std::span<std::byte> data,
-                         std::span<std::byte> scales);
+// These rows of an interleaved matrix as one that is stored by rows, for what reads no other
+// layout. `data` and `scales` receive its bytes, and have to have room for them: so many rows of
+// each.
+MatrixView rows_of(const MatrixView& matrix, Range rows, std::span<std::byte> data,
+                   std::span<std::byte> scales);
 
 }  // namespace penstock

@@ -9,7 +9,7 @@
 #include "base/integers.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_exact_kernels.h"
-#include "kernels/matmul/panel_copy.h"
+#include "kernels/matmul/row_copy.h"
 #include "kernels/matmul/tile_filler.h"
 
 namespace penstock {
@@ -175,14 +175,12 @@ class Product {
 void multiply(const ExactKernels& kernels, const MatrixView& w, Range rows, Rows<const float> x,
               Rows<float> y) {
   if (w.layout == Layout::kRows) return Product(kernels, w, x, y).multiply(rows);
-  thread_local PanelCopy copy;
-  for (int64_t row = rows.begin; row < rows.end;) {
-    const int64_t end =
-        std::min(row / kInterleavedRows * kInterleavedRows + kInterleavedRows, rows.end);
-    const MatrixView panel = copy.rows(w, {row, end});
-    Product(kernels, panel, x, {y.data + row, y.n_rows, panel.rows, y.stride})
-        .multiply({0, panel.rows});
-    row = end;
+  thread_local RowCopy copy;
+  for (int64_t row = rows.begin; row < rows.end; row += kMostPanelRows) {
+    const Range some = {row, std::min(row + kMostPanelRows, rows.end)};
+    const MatrixView by_rows = copy.rows(w, some);
+    Product(kernels, by_rows, x, {y.data + row, y.n_rows, by_rows.rows, y.stride})
+        .multiply({0, by_rows.rows});
   }
 }
 

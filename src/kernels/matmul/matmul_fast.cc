@@ -8,7 +8,7 @@
 #include "kernels/matmul/integer_kernels.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_bf16_amx.h"
-#include "kernels/matmul/panel_copy.h"
+#include "kernels/matmul/row_copy.h"
 #include "kernels/matmul/tile_filler.h"
 #include "kernels/tile_session.h"
 
@@ -68,7 +68,7 @@ class AmxPanels {
   // A thread's own.
   struct Memory {
     AlignedVector<float> tiles = AlignedVector<float>(kWidenedCols * kAmxRows);
-    PanelCopy copy;
+    RowCopy copy;
     AlignedVector<uint16_t> panels;
   };
   static Memory& memory() {
@@ -98,18 +98,8 @@ class AmxPanels {
   }
 
   void fill(Range rows, uint16_t* panel) const {
-    const bool interleaved = w_.layout == Layout::kInterleaved;
-    const int64_t step = interleaved ? kInterleavedRows : kAmxRows;
-    for (int64_t row = rows.begin; row < rows.end; row += step) {
-      const Range some = {row, std::min(row + step, rows.end)};
-      uint16_t* const to = panel + (row - rows.begin) * kTileCols;
-      if (interleaved) {
-        const MatrixView by_rows = memory().copy.rows(w_, some);
-        fill_from(by_rows, {0, some.size()}, to);
-      } else {
-        fill_from(w_, some, to);
-      }
-    }
+    if (w_.layout == Layout::kRows) return fill_from(w_, rows, panel);
+    fill_from(memory().copy.rows(w_, rows), {0, rows.size()}, panel);
   }
   void fill_from(const MatrixView& w, Range rows, uint16_t* to) const {
     constexpr int64_t kColTileNumbers = kAmxRows * kTileCols;

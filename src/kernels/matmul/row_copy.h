@@ -8,15 +8,15 @@
 
 namespace penstock {
 
-// Memory for one panel's rows; grows to what the largest needs.
-class PanelCopy {
+// Memory for some rows; grows to what the largest take.
+class RowCopy {
  public:
-  // Of one panel; good until the next call.
+  // Good until the next call.
   MatrixView rows(const MatrixView& w, Range rows) {
     const auto n_rows = static_cast<size_t>(rows.size());
     grow(data_, n_rows * row_bytes(w.format, w.cols));
     grow(scales_, n_rows * (scales_bytes(w) / static_cast<size_t>(w.rows)));
-    return rows_of_panel(w, rows, data_, scales_);
+    return rows_of(w, rows, data_, scales_);
   }
 
  private:
