@@ -64,7 +64,7 @@ function(penstock_flags target)
     elseif(source MATCHES "_amx\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${PENSTOCK_AMX_FLAGS}")
     endif()
-    if(PENSTOCK_SANITIZE AND source MATCHES "/matmul_(integer|kquants)_")
+    if(PENSTOCK_SANITIZE AND source MATCHES "/matmul_(integer|kquants|int4)_")
       # A kernel is one loop into which everything is inlined: instrumented, each of these files compiles for minutes.
       # That they read nothing behind a matrix is a test with a guard page.
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)
