@@ -68,8 +68,8 @@ Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, const Weight
   if (store.mode_ == LoadMode::kMap) {
     PENSTOCK_TRY(store.map_files(checkpoint));
   } else {
-    PENSTOCK_TRY(store.read_files(checkpoint, options.progress, options.nodes));
-    if (options.interleave != nullptr) store.interleave_all(*options.interleave, options.progress);
+    PENSTOCK_ASSIGN(const FileBytes read, store.read_files(checkpoint, options));
+    if (options.interleave != nullptr) store.interleave_all(read, options);
   }
   return store;
 }
@@ -95,16 +95,16 @@ Result<void> WeightStore::map_files(const Checkpoint& checkpoint) {
 
 // Each file gets an address range of its own size, of which only the runs that hold weights are
 // ever touched.
-Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const ProgressFn& progress,
-                                     std::span<const int> nodes) {
+Result<WeightStore::FileBytes> WeightStore::read_files(const Checkpoint& checkpoint,
+                                                       const WeightOptions& options) {
   const auto runs = used_runs(tensors_);
   uint64_t done = 0;
   files_.resize(checkpoint.files.size());
-  writable_.resize(checkpoint.files.size());
+  FileBytes read(checkpoint.files.size());
   for (const auto& [index, of_file] : runs) {
     PENSTOCK_ASSIGN(const File file, File::open(checkpoint.files[index]));
     PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(of_file.back().end, OsPages::kHuge));
-    if (const auto placed = place_on_nodes(memory.bytes(), nodes); !placed) {
+    if (const auto placed = place_on_nodes(memory.bytes(), options.nodes); !placed) {
       note_ = placed.error().message;  // slower, but right
     }
     for (const Run& run : of_file) {
@@ -113,17 +113,20 @@ Result<void> WeightStore::read_files(const Checkpoint& checkpoint, const Progres
         PENSTOCK_TRY(file.read_exact(at, memory.bytes().subspan(at, n)));
         at += n;
         done += n;
-        if (progress) progress({.stage = "reading weights", .done = done, .total = bytes_});
+        if (options.progress) {
+          options.progress({.stage = "reading weights", .done = done, .total = bytes_});
+        }
       }
     }
-    files_[index] = writable_[index] = memory.bytes();
+    files_[index] = read[index] = memory.bytes();
     memory_.push_back(std::move(memory));
   }
-  return {};
+  return read;
 }
 
-// Rows of an embedding that is no head as well are only looked up.
-void WeightStore::interleave_all(Pool& pool, const ProgressFn& progress) {
+// Rows of an embedding that is no head as well are only looked up. Readers refuse tensors that
+// overlap, so no byte is moved twice.
+void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& options) {
   struct Job {
     MatrixView matrix;
     std::span<std::byte> data, scales;
@@ -136,7 +139,7 @@ void WeightStore::interleave_all(Pool& pool, const ProgressFn& progress) {
     const MatrixView by_rows = as_stored(tensor);
     if (!has_interleaved_shape(by_rows)) continue;
     const auto writable = [&](const Extent& extent) {
-      return writable_[extent.file].subspan(extent.offset, extent.bytes);
+      return files[extent.file].subspan(extent.offset, extent.bytes);
     };
     jobs.push_back({by_rows, writable(tensor.data), writable(tensor.scales)});
     interleaved_.insert(name);
@@ -151,13 +154,15 @@ void WeightStore::interleave_all(Pool& pool, const ProgressFn& progress) {
       done += jobs[end].data.size() + jobs[end].scales.size();
       ++end;
     }
-    pool.parallel_for(static_cast<int64_t>(end - begin), 1, [&](Range range, int) {
+    options.interleave->parallel_for(static_cast<int64_t>(end - begin), 1, [&](Range range, int) {
       for (int64_t i = range.begin; i < range.end; ++i) {
         const Job& job = jobs[begin + static_cast<size_t>(i)];
         interleave(job.matrix, job.data, job.scales);
       }
     });
-    if (progress) progress({.stage = "interleaving weights", .done = done, .total = total});
+    if (options.progress) {
+      options.progress({.stage = "interleaving weights", .done = done, .total = total});
+    }
     begin = end;
   }
 }

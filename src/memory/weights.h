@@ -57,9 +57,9 @@ class WeightStore {
  private:
   WeightStore() = default;
   Result<void> map_files(const Checkpoint& checkpoint);
-  Result<void> read_files(const Checkpoint& checkpoint, const ProgressFn& progress,
-                          std::span<const int> nodes);
-  void interleave_all(Pool& pool, const ProgressFn& progress);
+  using FileBytes = std::vector<std::span<std::byte>>;  // by the checkpoint's files
+  Result<FileBytes> read_files(const Checkpoint& checkpoint, const WeightOptions& options);
+  void interleave_all(const FileBytes& files, const WeightOptions& options);
   std::span<const std::byte> view(const Extent& extent) const;
   MatrixView as_stored(const StoredTensor& tensor) const;
 
@@ -70,7 +70,6 @@ class WeightStore {
   std::vector<std::span<const std::byte>> files_;  // each file's bytes, whether mapped or read
   std::vector<Mapping> mappings_;
   std::vector<AnonymousMemory> memory_;
-  std::vector<std::span<std::byte>> writable_;  // each file's, where it was read
   std::set<std::string, std::less<>> interleaved_;
 };
 

@@ -194,6 +194,20 @@ struct SplitFp4Columns : OnePiece<format> {
   }
 };
 
+// Where rows begin that are row_bytes apart, from `row` on; those from n_rows on as the last.
+class RowPlaces {
+ public:
+  RowPlaces(const uint8_t* data, size_t row_bytes, int64_t row, int64_t n_rows) {
+    for (int64_t r = 0; r < kAmxRows; ++r) {
+      rows_[r] = data + static_cast<size_t>(row + std::min(r, n_rows - 1)) * row_bytes;
+    }
+  }
+  [[gnu::always_inline]] const uint8_t* of(int64_t r) const { return rows_[r]; }
+
+ private:
+  const uint8_t* rows_[kAmxRows];
+};
+
 // tile(r) of every row.
 template <class Tile>
 [[gnu::always_inline]] inline void store_tiles(uint16_t* to, Tile tile) {
@@ -205,74 +219,59 @@ template <class Tile>
 template <class Columns>
 class RowTiles {
  public:
-  RowTiles(const StoredRows& w, int64_t row, int64_t n_rows) {
-    for (int64_t r = 0; r < kAmxRows; ++r) {
-      rows_[r] = w.data + static_cast<size_t>(row + std::min(r, n_rows - 1)) * w.row_bytes;
-    }
-  }
+  RowTiles(const StoredRows& w, int64_t row, int64_t n_rows)
+      : rows_(w.data, w.row_bytes, row, n_rows) {}
   [[gnu::always_inline]] void fill(int64_t j, uint16_t* to) const {
-    store_tiles(to, [&](int64_t r) __attribute__((always_inline)) { return tile(r, j); });
+    store_tiles(to, [&](int64_t r) __attribute__((always_inline)) {
+      const uint8_t* const block = rows_.of(r) + j * 32 / kBlock.cols * kBlock.bytes;
+      return Columns::of({block + kBlock.fields[0].at + Columns::head_at(j), 1},
+                         {block + kBlock.fields[1].at + 16 * Columns::piece_at(j), 16}, j);
+    });
   }
 
  private:
-  [[gnu::always_inline]] __m512i tile(int64_t r, int64_t j) const {
-    const uint8_t* const block = rows_[r] + j * 32 / kBlock.cols * kBlock.bytes;
-    return Columns::of({block + kBlock.fields[0].at + Columns::head_at(j), 1},
-                       {block + kBlock.fields[1].at + 16 * Columns::piece_at(j), 16}, j);
-  }
-
   static constexpr InterleavedBlock kBlock = interleaved_block(Columns::kFormat);
-  const uint8_t* rows_[kAmxRows];
+  const RowPlaces rows_;
 };
 
 template <Format format>
 class RowTiles<SplitFp4Columns<format>> {
  public:
   RowTiles(const StoredRows& w, int64_t row, int64_t n_rows)
-      : n_groups_(w.cols * Columns::kGroups / 32) {
-    for (int64_t r = 0; r < kAmxRows; ++r) {
-      const int64_t at = row + std::min(r, n_rows - 1);
-      codes_[r] = w.data + static_cast<size_t>(at) * w.row_bytes;
-      scales_[r] = w.scales + at * n_groups_;
-    }
-  }
+      : n_groups_(w.cols * Columns::kGroups / 32),
+        codes_(w.data, w.row_bytes, row, n_rows),
+        scales_(w.scales, static_cast<size_t>(n_groups_), row, n_rows) {}
   [[gnu::always_inline]] void fill(int64_t j, uint16_t* to) const {
-    store_tiles(to, [&](int64_t r) __attribute__((always_inline)) { return tile(r, j); });
+    const bool half = n_groups_ - j * Columns::kGroups < Columns::kGroups;
+    store_tiles(to, [&](int64_t r) __attribute__((always_inline)) {
+      const Head head = {scales_.of(r) + j * Columns::kGroups, 1};
+      const Codes codes = {codes_.of(r) + 16 * j, 16};
+      return half ? Columns::of_half(head, codes) : Columns::of(head, codes, j);
+    });
   }
 
  private:
-  [[gnu::always_inline]] __m512i tile(int64_t r, int64_t j) const {
-    const Head head = {scales_[r] + j * Columns::kGroups, 1};
-    const Codes codes = {codes_[r] + 16 * j, 16};
-    if (n_groups_ - j * Columns::kGroups < Columns::kGroups) return Columns::of_half(head, codes);
-    return Columns::of(head, codes, j);
-  }
-
   using Columns = SplitFp4Columns<format>;
-  int64_t n_groups_;
-  const uint8_t* codes_[kAmxRows];
-  const uint8_t* scales_[kAmxRows];
+  const int64_t n_groups_;
+  const RowPlaces codes_, scales_;
 };
 
 // As stored.
 class Bf16RowTiles {
  public:
-  Bf16RowTiles(const StoredRows& w, int64_t row, int64_t n_rows) : cols_(w.cols) {
-    for (int64_t r = 0; r < kAmxRows; ++r) {
-      rows_[r] = w.data + static_cast<size_t>(row + std::min(r, n_rows - 1)) * w.row_bytes;
-    }
-  }
+  Bf16RowTiles(const StoredRows& w, int64_t row, int64_t n_rows)
+      : cols_(w.cols), rows_(w.data, w.row_bytes, row, n_rows) {}
   [[gnu::always_inline]] void fill(int64_t j, uint16_t* to) const {
     const int64_t left = cols_ - 32 * j;
     const auto mask = static_cast<__mmask32>(left >= 32 ? ~0U : (1U << left) - 1);
     store_tiles(to, [&](int64_t r) __attribute__((always_inline)) {
-      return _mm512_maskz_loadu_epi16(mask, rows_[r] + 64 * j);
+      return _mm512_maskz_loadu_epi16(mask, rows_.of(r) + 64 * j);
     });
   }
 
  private:
-  int64_t cols_;
-  const uint8_t* rows_[kAmxRows];
+  const int64_t cols_;
+  const RowPlaces rows_;
 };
 
 // Four words of 16 interleaved rows, row by row: `to` has them in the order of row_place.

@@ -7,9 +7,8 @@
 //   halves_at(at)          the f16 there, widened
 //   bytes_at(at)           the byte there, in the lowest byte of a word; any in the others
 //   four_words(at, to)     the four words from there on
-//   Ahead<kParts>          what is to be asked for while the panel at `row` is read, a block of
-//   each
-//                          row in kParts parts
+//   Ahead<kParts>          asks for what comes behind the panel at `row` while that is read, a
+//                          block of each of its rows in kParts parts
 // `at` and how much is read there are to lie in one field of tensor/interleave.h.
 #pragma once
 

@@ -14,8 +14,8 @@ namespace penstock {
 // virtual lanes: lane[k % 16] = fma(x[t, k], w[n, k], lane[k % 16]) for k ascending, starting from
 // +0, then lanes are added in halves: i and i + 8, then i + 4, i + 2, i + 1. So the result is
 // bit-equal for any batch, split of rows, layout and isa. W must be whole and have a column.
-// Fastest when rows of x start on cache lines, and W is not interleaved, which costs a copy of each
-// panel. W is read once for all tokens (rows beyond 4096 columns: once for every 96). Allocates
+// Fastest when rows of x start on cache lines, and W is not interleaved, which costs a copy of its
+// rows. W is read once for all tokens (rows beyond 4096 columns: once for every 96). Allocates
 // nothing but a thread's working memory, at its first call.
 void matmul_exact(Isa isa, const MatrixView& w, Range rows, Rows<const float> x, Rows<float> y);
 

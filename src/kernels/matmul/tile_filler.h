@@ -27,9 +27,6 @@ class TileFiller {
   // The tiles of `rows`, one after another; see FillTile. `cols` begins at a multiple of every
   // format's group, and has at most kMostCols.
   void fill_rows(Range rows, Range cols, float* tiles) const;
-  void fill(int64_t row, int n_rows, Range cols, float* tile) const {
-    fill_rows({row, row + n_rows}, cols, tile);
-  }
 
  private:
   const MatrixView& w_;
