@@ -2,7 +2,7 @@
 # Builds Penstock and runs its tests: the command for contributors and CI. Stops at the first part that fails.
 #
 #   scripts/test.sh         every test that needs no GPU, the parsers under ASan and UBSan, and a minute of each fuzzer
-#   scripts/test.sh --all   adds clang-tidy, everything under TSan, and half an hour of each fuzzer
+#   scripts/test.sh --all   adds clang-tidy, all those tests under TSan, and half an hour of each fuzzer
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 cd "$root"
@@ -26,9 +26,9 @@ sanitized_parsers() {
   build asan parsers && ctest --preset asan -L parsers
 }
 
-# The openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
+# api_tests PRESET: the openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
 api_tests() {
-  local venv=build/api/venv models=build/api/models gguf penstock=build/dev/src/penstock
+  local venv=build/api/venv models=build/api/models gguf penstock=build/$1/src/penstock
   [ -x $venv/bin/pip ] || python3 -m venv $venv || return 1
   $venv/bin/pip install --quiet --disable-pip-version-check -r tests/api/requirements.txt || return 1
   gguf=$(scripts/fetch_smollm2.sh) && mkdir -p $models || return 1
@@ -40,15 +40,27 @@ api_tests() {
     PENSTOCK_TEST_MODEL=$models/smollm2-8x2.pack $venv/bin/python -m pytest -q tests/api/test_answers.py
 }
 
+# The same, slowly; most servers of these tests are killed, so what TSan sees counts by its reports.
+api_tests_under_tsan() {
+  local reports=$root/build/tsan/api_reports
+  rm -rf "$reports" && mkdir -p "$reports" || return 1
+  PENSTOCK_TEST_PATIENCE=20 TSAN_OPTIONS="log_path=$reports/report" api_tests tsan || return 1
+  if [ -n "$(ls "$reports")" ]; then
+    cat "$reports"/*
+    return 1
+  fi
+}
+
 part "packages" scripts/setup.sh $level
 part "build" build dev
 part "tests" ctest --preset dev -j 2
-part "API tests" api_tests
+part "API tests" api_tests dev
 part "parsers under ASan and UBSan" sanitized_parsers
 part "fuzzers, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
 if [ $level = --all ]; then
   part "clang-tidy" build tidy
   part "build for TSan" build tsan
   part "tests under TSan" ctest --preset tsan
+  part "API tests under TSan" api_tests_under_tsan
 fi
 printf '\neverything passed in %s\nparts: %d passed, 0 failed\n' "$(duration $SECONDS)" "$n_passed"
