@@ -2,7 +2,7 @@
 # Builds Penstock and runs its tests: the command for contributors and CI. Stops at the first part that fails.
 #
 #   scripts/test.sh         every test that needs no GPU, the parsers under ASan and UBSan, and a minute of each fuzzer
-#   scripts/test.sh --all   adds clang-tidy, all those tests under TSan, and half an hour of each fuzzer
+#   scripts/test.sh --all   adds clang-tidy, all those tests under ASan, UBSan and TSan, and half an hour of each fuzzer
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 cd "$root"
@@ -22,8 +22,13 @@ part() {
   n_passed=$((n_passed + 1))
 }
 
+# One build serves these tests and the fuzzers: what CI waits for is compiling.
 sanitized_parsers() {
-  build asan parsers && ctest --preset asan -L parsers
+  build fuzz parsers && ctest --preset fuzz
+}
+
+everything_under() {
+  build "$1" && ctest --preset "$1"
 }
 
 # api_tests PRESET: the openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
@@ -59,8 +64,8 @@ part "parsers under ASan and UBSan" sanitized_parsers
 part "fuzzers, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
 if [ $level = --all ]; then
   part "clang-tidy" build tidy
-  part "build for TSan" build tsan
-  part "tests under TSan" ctest --preset tsan
+  part "everything under ASan and UBSan" everything_under asan
+  part "everything under TSan" everything_under tsan
   part "API tests under TSan" api_tests_under_tsan
 fi
 printf '\neverything passed in %s\nparts: %d passed, 0 failed\n' "$(duration $SECONDS)" "$n_passed"
