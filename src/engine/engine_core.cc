@@ -43,7 +43,7 @@ EngineCore::EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t
       eos_ids_(std::move(eos_ids)),
       vocab_size_(model_->spec().vocab_size),
       context_limit_(std::min(model_->spec().context_length, model_->n_pages() * kPageTokens)),
-      scheduler_(options, model_->n_pages(), model_->n_states()) {}
+      scheduler_(options, model_->spec().n_layers(), model_->n_pages(), model_->n_states()) {}
 
 double EngineCore::steady_seconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -115,6 +115,7 @@ bool EngineCore::step() {
     for (const StateCopy& copy : scheduler_.computed(plan.slices, computed - planned)) {
       model_->copy_state(copy.from, copy.to);
     }
+    drop_streams(plan.slices);
     sample(plan.slices);
   } else {
     Scheduler::failed(plan.slices);
@@ -181,7 +182,8 @@ Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
          .state = sequence.state ? std::optional(sequence.state->id()) : std::nullopt,
          .planned_length = sequence.max_positions,
          .logits = slice.is_last() ? LogitRows::kLast : LogitRows::kNone,
-         .origin = slice.is_generated() ? TokenOrigin::kGenerated : TokenOrigin::kPrompt});
+         .origin = slice.is_generated() ? TokenOrigin::kGenerated : TokenOrigin::kPrompt,
+         .layers = layers_of(slice)});
     first_page += sequence.pages.size();
   }
   try {
@@ -189,6 +191,19 @@ Result<void> EngineCore::run_model(std::span<const PlannedSlice> slices) {
   } catch (
       const std::exception& error) {  // bad_alloc, or a library's: these requests end, others live
     return fail(ErrorKind::kInternal, "the model's step failed: {}", error.what());
+  }
+}
+
+std::optional<LayerRange> EngineCore::layers_of(const PlannedSlice& slice) {
+  if (slice.is_whole()) return std::nullopt;
+  std::vector<float>& stream = owner(slice.sequence).stream;
+  stream.resize(static_cast<size_t>((slice.end - slice.begin) * model_->spec().hidden_dim));
+  return LayerRange{.begin = slice.first_layer, .end = slice.end_layer, .stream = stream};
+}
+
+void EngineCore::drop_streams(std::span<const PlannedSlice> slices) {
+  for (const PlannedSlice& slice : slices) {
+    if (slice.is_through() && !slice.is_whole()) owner(slice.sequence).stream = {};
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct ActiveRequest {
   std::shared_ptr<EventSink> sink;
   std::shared_ptr<std::atomic<bool>> aborted;
   bool has_begun = false;  // its BeginEvent has been pushed
+  // Of the chunk that crosses the model: [tokens, hidden_dim], between two of its steps.
+  std::vector<float> stream = {};
 
   int64_t n_generated() const { return sequence.size() - sequence.n_prompt; }
 };
@@ -78,6 +81,10 @@ class EngineCore {
   // What of pages and states the step begins with.
   void prepare(const StepPlan& plan);
   Result<void> run_model(std::span<const PlannedSlice> slices);
+  // For a slice that crosses the model in several steps.
+  std::optional<LayerRange> layers_of(const PlannedSlice& slice);
+  // Of those that are through.
+  void drop_streams(std::span<const PlannedSlice> slices);
   void sample(std::span<const PlannedSlice> slices);
   void sample_one(ActiveRequest& request, std::span<float> logits);
   ActiveRequest& owner(const Sequence* sequence);

@@ -40,6 +40,7 @@ inline void hash_logits(std::span<const int32_t> history, std::span<float> logit
 
 struct FakeModelOptions {
   int64_t vocab_size = 300;
+  int n_layers = 5;
   int64_t context_length = 1'000'000;
   int64_t n_pages = 64;
   int64_t n_states = 0;  // above 0: a made-up recurrent family, whose pages are not enough
@@ -54,6 +55,8 @@ class FakeModel : public LanguageModel {
  public:
   explicit FakeModel(FakeModelOptions options) : options_(std::move(options)) {
     spec_.vocab_size = options_.vocab_size;
+    spec_.hidden_dim = 1;
+    spec_.layers.resize(static_cast<size_t>(options_.n_layers));
     spec_.context_length = options_.context_length;
     spec_.rope.type = options_.rope_type;
     pages_.resize(static_cast<size_t>(options_.n_pages));
@@ -70,6 +73,8 @@ class FakeModel : public LanguageModel {
     const auto vocab_size = static_cast<size_t>(options_.vocab_size);
     size_t row = 0;
     for (const SequenceSlice& slice : batch) {
+      if (slice.layers) PENSTOCK_TRY(cross_layers(slice));
+      if (slice.layers && slice.layers->end < options_.n_layers) continue;
       for (size_t i = 0; i < slice.tokens.size(); ++i) {
         token_at(slice, slice.position + static_cast<int64_t>(i)) = slice.tokens[i];
       }
@@ -123,6 +128,26 @@ class FakeModel : public LanguageModel {
                       static_cast<uint32_t>(slice.pages[i]));
         }
       }
+    }
+    return {};
+  }
+
+  // The stream that a slice brings is the one that the layers before left, for the same tokens.
+  Result<void> cross_layers(const SequenceSlice& slice) const {
+    const LayerRange& layers = *slice.layers;
+    if (layers.begin >= layers.end || layers.end > options_.n_layers ||
+        layers.stream.size() != slice.tokens.size()) {
+      return fail(ErrorKind::kInternal, "layers [{}, {}) of {} with {} of {} rows", layers.begin,
+                  layers.end, options_.n_layers, layers.stream.size(), slice.tokens.size());
+    }
+    for (size_t i = 0; i < slice.tokens.size(); ++i) {
+      const auto row = [&](int layer) {
+        return static_cast<float>(slice.tokens[i] * 1000 + layer);
+      };
+      if (layers.begin > 0 && layers.stream[i] != row(layers.begin)) {
+        return fail(ErrorKind::kInternal, "token {} did not come from layer {}", i, layers.begin);
+      }
+      layers.stream[i] = row(layers.end);
     }
     return {};
   }

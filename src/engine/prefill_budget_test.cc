@@ -3,172 +3,225 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
-#include <vector>
 
 namespace penstock {
 namespace {
 
 // A machine with a clock of its own: what a step takes is what this says.
 struct FakeMachine {
+  int n_layers = 12;
   double decode_base = 0.004;
   double decode_each = 0.001;
+  // What a chunk costs that crosses all layers in one step.
   double prefill_token = 0.001;
-  double chunk_overhead = 0.002;  // what any prefill in a step costs beside its tokens
+  double chunk_overhead = 0.002;
 
-  double seconds(int64_t n_decodes, int64_t n_prefill) const {
+  double seconds(const StepWork& work) const {
     const double decode =
-        n_decodes > 0 ? decode_base + decode_each * static_cast<double>(n_decodes) : 0.0;
-    const double prefill =
-        n_prefill > 0 ? chunk_overhead + prefill_token * static_cast<double>(n_prefill) : 0.0;
-    return decode + prefill;
+        work.n_decodes > 0 ? decode_base + decode_each * static_cast<double>(work.n_decodes) : 0.0;
+    const double prefill = chunk_overhead + prefill_token * static_cast<double>(work.n_prefill);
+    return decode + prefill * work.n_layers / n_layers;
   }
+  double undisturbed(int64_t n_decodes) const { return seconds({.n_decodes = n_decodes}); }
 };
 
-// What the next step that may carry prefill may carry.
-int64_t next_tokens(PrefillBudget& budget, const FakeMachine& machine, int64_t n_decodes) {
-  while (budget.tokens(n_decodes) == 0) {
-    budget.record(n_decodes, 0, machine.seconds(n_decodes, 0));
-  }
-  return budget.tokens(n_decodes);
-}
+// A budget, and a machine that does as it says.
+class Steps {
+ public:
+  explicit Steps(FakeMachine fake, PrefillBudgetOptions options = {})
+      : machine(fake), budget(options, fake.n_layers) {}
 
-// A prompt of n tokens beside n_decodes running answers. The speed that the answers keep.
-double run_prompt(PrefillBudget& budget, const FakeMachine& machine, int64_t n_decodes, int64_t n,
-                  double* worst_step = nullptr) {
-  double elapsed = 0.0;
-  double n_steps = 0.0;
-  while (n > 0) {
-    const int64_t n_prefill = std::min(n, budget.tokens(n_decodes));
-    const double seconds = machine.seconds(n_decodes, n_prefill);
-    budget.record(n_decodes, n_prefill, seconds);
-    if (worst_step != nullptr) *worst_step = std::max(*worst_step, seconds);
-    n -= n_prefill;
-    elapsed += seconds;
-    n_steps += 1.0;
+  double run(const StepWork& work) {
+    const double seconds = machine.seconds(work);
+    budget.record(work, seconds);
+    return seconds;
   }
-  return n_steps * machine.seconds(n_decodes, 0) / elapsed;
-}
+  // A prompt of n tokens without answers beside it.
+  void run_alone(int64_t n) {
+    run({.n_prefill = n, .n_layers = machine.n_layers, .ends_chunk = true});
+  }
+  void run_undisturbed(int64_t n_decodes) { run({.n_decodes = n_decodes}); }
+  // What the next chunk would have, once there may be one.
+  int64_t next_chunk(int64_t n_decodes) {
+    while (!budget.is_due(n_decodes)) run_undisturbed(n_decodes);
+    return budget.chunk_tokens(n_decodes);
+  }
+
+  struct Outcome {
+    double kept = 0.0;     // share of their speed that the answers keep
+    double longest = 0.0;  // step, in undisturbed ones
+  };
+  // A prompt of n tokens beside n_decodes running answers.
+  Outcome run_prompt(int64_t n_decodes, int64_t n) {
+    double elapsed = 0.0, longest = 0.0, n_steps = 0.0;
+    int64_t n_tokens = 0;
+    int n_left = 0;
+    while (n > 0) {
+      StepWork work = {.n_decodes = n_decodes};
+      if (budget.is_due(n_decodes)) {
+        if (n_left == 0) {
+          n_tokens = std::min(n, budget.chunk_tokens(n_decodes));
+          n_left = machine.n_layers;
+        }
+        work.n_prefill = n_tokens;
+        work.n_layers = budget.layers(n_decodes, n_tokens, n_left);
+        EXPECT_GE(work.n_layers, 1);
+        EXPECT_LE(work.n_layers, n_left);
+        n_left -= work.n_layers;
+        work.ends_chunk = n_left == 0;
+        if (n_left == 0) n -= n_tokens;
+      }
+      const double seconds = run(work);
+      elapsed += seconds;
+      longest = std::max(longest, seconds);
+      n_steps += 1.0;
+    }
+    const double usual = machine.undisturbed(n_decodes);
+    return {n_steps * usual / elapsed, longest / usual};
+  }
+
+  FakeMachine machine;
+  PrefillBudget budget;
+};
 
 TEST(PrefillBudget, WithoutRunningAnswersAStepIsAsLargeAsItMayBe) {
-  PrefillBudget budget({.most = 300});
-  EXPECT_EQ(budget.tokens(0), 300);
-  budget.record(0, 300, 0.3);
-  EXPECT_EQ(budget.tokens(0), 300);
+  Steps steps({}, {.most = 300});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(steps.budget.is_due(0));
+    EXPECT_EQ(steps.budget.chunk_tokens(0), 300);
+    EXPECT_EQ(steps.budget.layers(0, 300, 12), 12);
+    steps.run_alone(300);
+  }
+}
+
+TEST(PrefillBudget, AChunkThatWasBegunBesideAnswersEndsAtOnceWithoutThem) {
+  Steps steps({});
+  steps.run_undisturbed(1);
+  ASSERT_TRUE(steps.budget.is_due(1));
+  const int64_t n_tokens = steps.budget.chunk_tokens(1);
+  EXPECT_EQ(steps.budget.layers(1, n_tokens, 12), 1) << "nobody knows yet";
+  steps.run({.n_decodes = 1, .n_prefill = n_tokens, .n_layers = 1});
+  EXPECT_EQ(steps.budget.layers(0, n_tokens, 11), 11);
 }
 
 TEST(PrefillBudget, TheFirstStepsWithAnswersShowWhatTheyTakeAlone) {
-  PrefillBudget budget({});
-  budget.record(0, 512, 0.5);
-  EXPECT_EQ(budget.tokens(1), 0);
-  budget.record(1, 0, 0.050);  // after prefill the caches are cold: this says nothing
-  EXPECT_EQ(budget.tokens(1), 0);
-  budget.record(1, 0, 0.005);
-  EXPECT_GT(budget.tokens(1), 0);
-  EXPECT_LT(budget.tokens(1), 16) << "1 ms a token, and 8 ms to spend";
+  Steps steps({});
+  steps.run_alone(512);
+  EXPECT_FALSE(steps.budget.is_due(1));
+  steps.budget.record({.n_decodes = 1},
+                      0.050);  // after prefill the caches are cold: this says nothing
+  EXPECT_FALSE(steps.budget.is_due(1));
+  steps.budget.record({.n_decodes = 1}, 0.005);
+  EXPECT_TRUE(steps.budget.is_due(1));
 }
 
 TEST(PrefillBudget, RunningAnswersKeepTheirShare) {
   for (const double prefill_token : {0.00002, 0.0005, 0.001, 0.003}) {
     for (const int64_t n_decodes : {1, 4, 16}) {
-      SCOPED_TRACE(testing::Message() << prefill_token << " s a token, " << n_decodes);
-      const FakeMachine machine{.prefill_token = prefill_token};
-      PrefillBudget budget({});
-      budget.record(0, 512, machine.seconds(0, 512));
-      budget.record(n_decodes, 0, machine.seconds(n_decodes, 0));
-      double worst = 0.0;
-      EXPECT_GE(run_prompt(budget, machine, n_decodes, 8000, &worst), 0.30);
-      EXPECT_LE(worst, 4.0 * machine.seconds(n_decodes, 0)) << "the longest gap in an answer";
+      for (const int n_layers : {1, 12, 48}) {
+        SCOPED_TRACE(testing::Message()
+                     << prefill_token << " s a token, " << n_decodes << ", " << n_layers);
+        Steps steps({.n_layers = n_layers, .prefill_token = prefill_token});
+        steps.run_alone(512);
+        steps.run_undisturbed(n_decodes);
+        steps.run_undisturbed(n_decodes);
+        const auto outcome = steps.run_prompt(n_decodes, 8000);
+        EXPECT_GE(outcome.kept, 0.30);
+        EXPECT_LE(outcome.longest, 4.0) << "the longest gap in an answer";
+      }
     }
   }
 }
 
-// Weights unpacked for a chunk of any size take twice a decode step: there is no small chunk, so
-// the answers catch up between the chunks, and a chunk is worth its cost.
-TEST(PrefillBudget, ChunksThatCostMuchWhateverTheirSizeComeLessOften) {
-  const FakeMachine machine{.prefill_token = 0.0001, .chunk_overhead = 0.011};
-  PrefillBudget budget({});
-  budget.record(0, 512, machine.seconds(0, 512));
-  budget.record(1, 0, machine.seconds(1, 0));
-  run_prompt(budget, machine, 1, 200);  // to learn it
-  double worst = 0.0;
-  EXPECT_GE(run_prompt(budget, machine, 1, 8000, &worst), 0.34);
-  EXPECT_LE(worst, 4.0 * machine.seconds(1, 0));
-  EXPECT_GE(next_tokens(budget, machine, 1), 8);
+// Weights unpacked and keys read for a chunk of any size take many decode steps: there is no small
+// chunk, but a large one can take a layer a step.
+TEST(PrefillBudget, ChunksThatCostMuchWhateverTheirSizeAreLarge) {
+  Steps steps({.prefill_token = 0.0001, .chunk_overhead = 0.050});
+  steps.run_alone(512);
+  steps.run_undisturbed(1);
+  steps.run_undisturbed(1);
+  steps.run_prompt(1, 500);  // to learn it
+  const auto outcome = steps.run_prompt(1, 8000);
+  EXPECT_GE(outcome.kept, 0.34);
+  EXPECT_LE(outcome.longest, 4.0);
+  EXPECT_GE(steps.next_chunk(1), 200);
 }
 
 TEST(PrefillBudget, APromptIsNotSlowerThanThePromiseNeeds) {
-  const FakeMachine machine{.chunk_overhead = 0.0};
-  PrefillBudget budget({});
-  budget.record(0, 512, machine.seconds(0, 512));
-  budget.record(1, 0, machine.seconds(1, 0));
-  EXPECT_LE(run_prompt(budget, machine, 1, 8000), 0.42);
+  for (const int n_layers : {12, 48}) {
+    Steps steps({.n_layers = n_layers, .chunk_overhead = 0.0});
+    steps.run_alone(512);
+    steps.run_undisturbed(1);
+    steps.run_undisturbed(1);
+    EXPECT_LE(steps.run_prompt(1, 8000).kept, 0.44) << n_layers;
+  }
 }
 
 TEST(PrefillBudget, ItFollowsPromptTokensThatGrowDearer) {
-  FakeMachine machine;
-  PrefillBudget budget({});
-  budget.record(1, 0, machine.seconds(1, 0));
-  run_prompt(budget, machine, 1, 2000);
-  machine.prefill_token *= 4;
-  run_prompt(budget, machine, 1, 200);  // time to notice
-  EXPECT_GE(run_prompt(budget, machine, 1, 2000), 0.30);
+  Steps steps({});
+  steps.run_undisturbed(1);
+  steps.run_prompt(1, 2000);
+  steps.machine.prefill_token *= 4;
+  steps.run_prompt(1, 200);  // time to notice
+  EXPECT_GE(steps.run_prompt(1, 2000).kept, 0.30);
 }
 
 TEST(PrefillBudget, ItFollowsAnswersThatGrowSlowerDuringALongPrompt) {
-  FakeMachine machine;
-  PrefillBudget budget({});
-  budget.record(1, 0, machine.seconds(1, 0));
-  run_prompt(budget, machine, 1, 1000);
-  const int64_t before = next_tokens(budget, machine, 1);
-  machine.decode_base *= 3;
-  run_prompt(budget, machine, 1, 20'000);
-  EXPECT_GT(next_tokens(budget, machine, 1), 2 * before);
+  Steps steps({});
+  steps.run_undisturbed(1);
+  steps.run_prompt(1, 1000);
+  const int64_t before = steps.next_chunk(1);
+  steps.machine.decode_base *= 3;
+  steps.run_prompt(1, 20'000);
+  EXPECT_GT(steps.next_chunk(1), 3 * before / 2);
 }
 
 TEST(PrefillBudget, AfterAPromptItLearnsAgainWhatAnswersTake) {
-  FakeMachine machine;
-  PrefillBudget budget({});
-  budget.record(1, 0, machine.seconds(1, 0));
-  run_prompt(budget, machine, 1, 100);
-  const int64_t before = next_tokens(budget, machine, 1);
-  machine.decode_base *= 3;
-  for (int i = 0; i < 100; ++i) budget.record(1, 0, machine.seconds(1, 0));
-  run_prompt(budget, machine, 1, 100);
-  EXPECT_GT(next_tokens(budget, machine, 1), 3 * before / 2);
+  Steps steps({});
+  steps.run_undisturbed(1);
+  steps.run_prompt(1, 400);
+  const int64_t before = steps.next_chunk(1);
+  steps.machine.decode_base *= 3;
+  for (int i = 0; i < 100; ++i) steps.run_undisturbed(1);
+  steps.run_prompt(1, 400);
+  EXPECT_GT(steps.next_chunk(1), 3 * before / 2);
 }
 
 TEST(PrefillBudget, OneSlowStepChangesLittle) {
-  const FakeMachine machine;
-  PrefillBudget budget({});
-  budget.record(1, 0, machine.seconds(1, 0));
-  run_prompt(budget, machine, 1, 2000);
-  const int64_t before = next_tokens(budget, machine, 1);
-  budget.record(1, 0, 1.0);  // somebody else had the processor
-  EXPECT_LE(next_tokens(budget, machine, 1), 2 * before);
-  budget.record(1, before, 1.0);
-  run_prompt(budget, machine, 1, 30);
-  EXPECT_GE(next_tokens(budget, machine, 1), before / 2);
+  Steps steps({});
+  steps.run_undisturbed(1);
+  steps.run_prompt(1, 2000);
+  const int64_t before = steps.next_chunk(1);
+  steps.budget.record({.n_decodes = 1}, 1.0);  // somebody else had the processor
+  EXPECT_LE(steps.next_chunk(1), 2 * before);
+  steps.budget.record({.n_decodes = 1, .n_prefill = before, .n_layers = 1}, 1.0);
+  steps.run_prompt(1, 200);
+  EXPECT_GE(steps.next_chunk(1), before / 2);
 }
 
 TEST(PrefillBudget, ANumberOfAnswersNotSeenYetIsJudgedByItsNeighbours) {
-  PrefillBudget fewer({});
-  fewer.record(0, 100, 0.1);
-  fewer.record(2, 0, 0.010);
-  EXPECT_EQ(fewer.tokens(4), fewer.tokens(2)) << "four take at least as long as two";
-  PrefillBudget more({});
-  more.record(0, 100, 0.1);
-  more.record(8, 0, 0.040);
-  more.record(1, 0, 0.001);
-  EXPECT_LE(more.tokens(4), more.tokens(8)) << "and at least half as long as eight";
+  Steps fewer({});
+  fewer.run_alone(100);
+  fewer.budget.record({.n_decodes = 2}, 0.010);
+  fewer.budget.record({.n_decodes = 2}, 0.010);
+  EXPECT_EQ(fewer.budget.chunk_tokens(4), fewer.budget.chunk_tokens(2))
+      << "four take at least as long as two";
+  Steps more({});
+  more.run_alone(100);
+  more.budget.record({.n_decodes = 8}, 0.040);
+  more.budget.record({.n_decodes = 8}, 0.040);
+  more.budget.record({.n_decodes = 1}, 0.001);
+  EXPECT_LE(more.budget.chunk_tokens(4), more.budget.chunk_tokens(8))
+      << "and at least half as long as eight";
 }
 
 TEST(PrefillBudget, APromptMovesHoweverDearItIs) {
-  PrefillBudget budget({});
-  budget.record(0, 100, 1e4);
-  budget.record(1, 0, 0.001);
-  budget.record(1, 0, 0.001);
-  EXPECT_EQ(budget.tokens(1), 1);
+  PrefillBudget budget({}, 12);
+  budget.record({.n_prefill = 100, .n_layers = 12, .ends_chunk = true}, 1e4);
+  budget.record({.n_decodes = 1}, 0.001);
+  budget.record({.n_decodes = 1}, 0.001);
+  EXPECT_EQ(budget.chunk_tokens(1), 1);
+  EXPECT_EQ(budget.layers(1, 1, 12), 1);
 }
 
 }  // namespace

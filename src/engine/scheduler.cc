@@ -56,6 +56,7 @@ void Scheduler::remove(Sequence* sequence) {
   PENSTOCK_CHECK(found != sequences_.end(), "not scheduled");
   if (static_cast<size_t>(found - sequences_.begin()) < n_running_) --n_running_;
   sequences_.erase(found);
+  leave_chunk(*sequence);
   release(*sequence);
 }
 
@@ -69,22 +70,30 @@ StepPlan Scheduler::plan() {
 
 std::vector<StateCopy> Scheduler::computed(std::span<const PlannedSlice> slices, double seconds) {
   std::vector<StateCopy> snapshots;
-  int64_t n_decodes = 0;
-  int64_t n_prefill = 0;
+  StepWork work;
   for (const PlannedSlice& slice : slices) {
     Sequence& sequence = *slice.sequence;
     const int64_t n_tokens = slice.end - slice.begin;
+    const bool is_of_chunk = sequence.is_in_chunk;
     // To the budget, which learns what steps take, one more token of any sequence is a decode; who
     // counts tokens wants to know whether it was the answer's.
-    (sequence.is_decoding() ? n_decodes : n_prefill) += n_tokens;
-    const bool of_answer = sequence.is_decoding() && slice.begin >= sequence.n_prompt;
+    (is_of_chunk ? work.n_prefill : work.n_decodes) += n_tokens;
+    if (is_of_chunk) {
+      work.n_layers = slice.end_layer - slice.first_layer;
+      work.ends_chunk = slice.is_through();
+    }
+    if (!slice.is_through()) continue;
+    const bool of_answer = !is_of_chunk && slice.begin >= sequence.n_prompt;
     (of_answer ? counts_.n_decode_tokens : counts_.n_prefill_tokens) += n_tokens;
     sequence.n_computed = slice.end;
+    sequence.is_in_chunk = false;
     const int64_t n_in_full_pages = slice.end / kPageTokens * kPageTokens;
     if (n_in_full_pages > slice.begin) remember(sequence, n_in_full_pages);
     if (const auto snapshot = take_snapshot(sequence)) snapshots.push_back(*snapshot);
   }
-  budget_.record(n_decodes, n_prefill, seconds);
+  if (work.ends_chunk) chunk_.clear();
+  for (PlannedSlice& slice : chunk_) slice.first_layer += work.n_layers;
+  budget_.record(work, seconds);
   return snapshots;
 }
 
@@ -98,23 +107,50 @@ void Scheduler::plan_decodes(StepPlan& plan) {
     Sequence& sequence = *sequences_[i];
     if (!sequence.is_decoding()) continue;
     while (i < n_running_ && !cover(sequence, sequence.size())) preempt_youngest();
-    if (i < n_running_) plan.slices.push_back({&sequence, sequence.n_computed, sequence.size()});
+    if (i < n_running_) {
+      plan.slices.push_back(
+          {&sequence, sequence.n_computed, sequence.size(), 0, n_layers_, n_layers_});
+    }
   }
 }
 
 void Scheduler::plan_prefill(StepPlan& plan) {
-  int64_t budget = budget_.tokens(static_cast<int64_t>(plan.slices.size()));
-  for (size_t i = 0; budget > 0; ++i) {
+  const auto n_decodes = static_cast<int64_t>(plan.slices.size());
+  if (!budget_.is_due(n_decodes)) return;
+  if (chunk_.empty()) begin_chunk(budget_.chunk_tokens(n_decodes), plan);
+  if (chunk_.empty()) return;
+  const int first_layer = chunk_.front().first_layer;
+  const int n_layers = budget_.layers(n_decodes, n_chunk_tokens(), n_layers_ - first_layer);
+  for (PlannedSlice& slice : chunk_) {
+    slice.end_layer = first_layer + n_layers;
+    plan.slices.push_back(slice);
+  }
+}
+
+void Scheduler::begin_chunk(int64_t n_tokens, StepPlan& plan) {
+  for (size_t i = 0; n_tokens > 0; ++i) {
     const bool is_new = i == n_running_;
     if (is_new && !admit_next(plan)) break;
     Sequence& sequence = *sequences_[i];
     // One whose prompt the cache has, but for its last token, looks like a decode already.
     if (!is_new && sequence.is_decoding()) continue;
     const int64_t most = is_recurrent() ? next_boundary(sequence) : sequence.size();
-    const int64_t end = std::min(sequence.n_computed + budget, most);
-    plan.slices.push_back({&sequence, sequence.n_computed, end});
-    budget -= end - sequence.n_computed;
+    const int64_t end = std::min(sequence.n_computed + n_tokens, most);
+    chunk_.push_back({&sequence, sequence.n_computed, end, 0, 0, n_layers_});
+    n_tokens -= end - sequence.n_computed;
+    sequence.is_in_chunk = true;
   }
+}
+
+int64_t Scheduler::n_chunk_tokens() const {
+  int64_t n = 0;
+  for (const PlannedSlice& slice : chunk_) n += slice.end - slice.begin;
+  return n;
+}
+
+void Scheduler::leave_chunk(Sequence& sequence) {
+  std::erase_if(chunk_, [&](const PlannedSlice& slice) { return slice.sequence == &sequence; });
+  sequence.is_in_chunk = false;
 }
 
 bool Scheduler::admit_next(StepPlan& plan) {
@@ -240,6 +276,7 @@ void Scheduler::release(Sequence& sequence) {
 
 void Scheduler::preempt_youngest() {
   Sequence& youngest = *sequences_[--n_running_];
+  leave_chunk(youngest);
   release(youngest);
   youngest.n_computed = 0;
   ++counts_.n_preempted;

@@ -19,15 +19,22 @@ struct SchedulerOptions {
   int64_t max_running = 64;  // sequences in one step
 };
 
-// A part of a step: tokens [begin, end) of `sequence`, whose pages cover them.
+// A part of a step: tokens [begin, end) of `sequence`, whose pages cover them, through layers
+// [first_layer, end_layer) of a model of n_layers.
 struct PlannedSlice {
   Sequence* sequence = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
+  int first_layer = 0;
+  int end_layer = 0;
+  int n_layers = 0;
 
-  bool is_last() const { return end == sequence->size(); }  // its logits choose the next token
-  // One token that was sampled, and not one of many computed again after a preemption.
-  bool is_generated() const { return begin >= sequence->n_prompt && end == begin + 1; }
+  bool is_whole() const { return first_layer == 0 && is_through(); }
+  bool is_through() const { return end_layer == n_layers; }
+  // Its logits choose the next token.
+  bool is_last() const { return is_through() && end == sequence->size(); }
+  // A token that was sampled, and not one of many computed again after a preemption.
+  bool is_generated() const { return begin >= sequence->n_prompt && !sequence->is_in_chunk; }
 };
 
 // A page to be copied before the step runs: its first positions are what `to` begins with.
@@ -50,7 +57,7 @@ struct StateCopy {
 struct StepPlan {
   std::vector<PlannedCopy> copies = {};
   std::vector<PlannedState> states = {};
-  std::vector<PlannedSlice> slices = {};  // all decodes, then prefill
+  std::vector<PlannedSlice> slices = {};  // all decodes, then the chunk's, through the same layers
 };
 
 struct SchedulerCounts {
@@ -61,6 +68,10 @@ struct SchedulerCounts {
   int64_t n_preempted = 0;
 };
 
+// A chunk is what of waiting prompts goes through the model together: beside running answers in
+// several steps, a few layers in each. A large chunk reads a layer's weights and the prompt's
+// earlier keys once for many tokens, and no step is longer than some of its layers take.
+//
 // First come, first served. A sequence is admitted when there are pages for all its tokens, and one
 // to spare for each running sequence that can still grow; what the cache holds and nobody uses
 // counts as free. When a running one needs a page and there is none, the youngest gives all of its
@@ -72,23 +83,24 @@ struct SchedulerCounts {
 class Scheduler {
  public:
   // n_states: 0 for families without recurrent blocks.
-  Scheduler(SchedulerOptions options, int64_t n_pages, int64_t n_states = 0)
+  Scheduler(SchedulerOptions options, int n_layers, int64_t n_pages, int64_t n_states = 0)
       : options_(options),
+        n_layers_(n_layers),
         pool_(n_pages),
         states_(n_states),
         tree_(pool_),
-        budget_(options.prefill) {}
+        budget_(options.prefill, n_layers) {}
 
   // The sequence stays the caller's, where it is, until remove().
   void add(Sequence* sequence);
   // Leaves what it computed to the cache, and gives its pages back.
   void remove(Sequence* sequence);
 
-  // All running decodes, then at most one budget of prefill. Without slices only when there are no
+  // All running decodes, then at most one chunk of prefill. Without slices only when there are no
   // sequences.
   StepPlan plan();
-  // The slices of the last plan are in the pages; how long that took. Returns the states to be
-  // copied before the next step: the cache's snapshots.
+  // The slices of the last plan went through their layers; how long that took. Returns the states
+  // to be copied before the next step: the cache's snapshots.
   std::vector<StateCopy> computed(std::span<const PlannedSlice> slices, double seconds);
   // The slices of the last plan were not computed: what their states are is not known.
   static void failed(std::span<const PlannedSlice> slices);
@@ -104,6 +116,11 @@ class Scheduler {
  private:
   void plan_decodes(StepPlan& plan);
   void plan_prefill(StepPlan& plan);
+  // Takes up to n_tokens of the prompts, in order, admitting whom it has tokens left for.
+  void begin_chunk(int64_t n_tokens, StepPlan& plan);
+  int64_t n_chunk_tokens() const;
+  // What it had crossed is lost.
+  void leave_chunk(Sequence& sequence);
   bool admit_next(StepPlan& plan);
   PrefixMatch find_match(const Sequence& sequence);
   // Whether there are pages for `next` beside what `match` has, and to spare.
@@ -125,6 +142,7 @@ class Scheduler {
   void preempt_youngest();
 
   SchedulerOptions options_;
+  int n_layers_;
   PagePool pool_;
   StatePool states_;
   PrefixTree tree_;
@@ -135,6 +153,7 @@ class Scheduler {
   // [n_running_, size)  wait, and hold none
   std::vector<Sequence*> sequences_;
   size_t n_running_ = 0;
+  std::vector<PlannedSlice> chunk_;  // its slices, with the layers to come
 };
 
 }  // namespace penstock

@@ -24,7 +24,8 @@ struct Sequence {
   std::string prefix_scope = {};
   bool use_prefix_cache = true;
 
-  int64_t n_computed = 0;  // [0, n_computed) is in the pages
+  int64_t n_computed = 0;    // [0, n_computed) is in the pages
+  bool is_in_chunk = false;  // what comes next is crossing the model's layers
   std::vector<PageRef> pages = {};
   std::optional<StateRef> state = {};  // after n_computed; of recurrent families
   // Where others are likely to go on from, in order: the ends of system prompt and turns.
@@ -34,7 +35,7 @@ struct Sequence {
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_left() const { return size() - n_computed; }
-  bool is_decoding() const { return n_computed > 0 && n_left() == 1; }
+  bool is_decoding() const { return n_computed > 0 && n_left() == 1 && !is_in_chunk; }
   // Of its first n positions.
   PrefixKeys keys(int64_t n) const {
     return {std::span(tokens).first(static_cast<size_t>(n)), content};

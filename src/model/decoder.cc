@@ -25,6 +25,29 @@ int64_t logit_rows(const SequenceSlice& slice) {
   return 0;
 }
 
+// Slices that run all layers: they come first.
+size_t n_whole_slices(std::span<const SequenceSlice> batch) {
+  const auto is_partial = [](const SequenceSlice& slice) { return slice.layers.has_value(); };
+  return static_cast<size_t>(std::ranges::find_if(batch, is_partial) - batch.begin());
+}
+
+// What of the batch was said of layers, checked: broken only by a mistake of ours.
+void check_layers(std::span<const SequenceSlice> batch, int n_layers, int64_t hidden_dim) {
+  for (const SequenceSlice& slice : batch.subspan(n_whole_slices(batch))) {
+    const LayerRange& first = *batch[n_whole_slices(batch)].layers;
+    PENSTOCK_CHECK(slice.layers && slice.layers->begin == first.begin &&
+                       slice.layers->end == first.end && slice.origin == TokenOrigin::kPrompt,
+                   "slices of different layers in one step");
+    PENSTOCK_CHECK(0 <= first.begin && first.begin < first.end && first.end <= n_layers,
+                   "layers that the model does not have");
+    PENSTOCK_CHECK(first.end == n_layers || slice.logits == LogitRows::kNone,
+                   "logits in the middle of the model");
+    PENSTOCK_CHECK(
+        slice.layers->stream.size() == slice.tokens.size() * static_cast<size_t>(hidden_dim),
+        "a residual stream of the wrong size");
+  }
+}
+
 }  // namespace
 
 Decoder::Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool,
@@ -85,6 +108,7 @@ Result<void> Decoder::check(std::span<const SequenceSlice> batch, size_t n_logit
     PENSTOCK_CHECK(static_cast<int64_t>(slice.pages.size()) * kPageTokens >= end,
                    "a slice without enough KV pages");
   }
+  check_layers(batch, spec_.n_layers(), spec_.hidden_dim);
   PENSTOCK_CHECK(n_logits == static_cast<size_t>(n_rows * spec_.vocab_size),
                  "logits of the wrong size");
   return {};
@@ -100,7 +124,7 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
 
   const auto x = dense_rows(x_.data(), step.n_tokens(), spec_.hidden_dim);
   embed(step, x);
-  for (int i = 0; i < spec_.n_layers(); ++i) run_layer(step, i, x);
+  run_layers(step, x);
   write_logits(step, x, logits);
   return {};
 }
@@ -115,10 +139,41 @@ void Decoder::embed(const StepTokens& step, Rows<float> x) const {
   for_each_row(compute_, x.n_rows, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const SequenceSlice& slice = step.slice_of(t);
-      const int32_t token = slice.tokens[static_cast<size_t>(step.position(t) - slice.position)];
-      decode_row(embedding_, token, {x.row(t), static_cast<size_t>(x.cols)});
+      const auto i = static_cast<size_t>(step.position(t) - slice.position);
+      const auto n = static_cast<size_t>(x.cols);
+      if (slice.layers && slice.layers->begin > 0) {
+        std::ranges::copy(slice.layers->stream.subspan(i * n, n), x.row(t));
+      } else {
+        decode_row(embedding_, slice.tokens[i], {x.row(t), n});
+      }
     }
   });
+}
+
+// The rows of slices with a range of layers are the last ones: where the range ends, the rest goes
+// on without them.
+void Decoder::run_layers(const StepTokens& step, Rows<float> x) {
+  const auto slices = step.slices();
+  const size_t n_whole = n_whole_slices(slices);
+  if (n_whole == slices.size()) {
+    for (int i = 0; i < spec_.n_layers(); ++i) run_layer(step, i, x);
+    return;
+  }
+  const StepTokens whole(compute_, spec_, slices.first(n_whole));
+  const Rows<float> x_whole = {x.data, whole.n_tokens(), x.cols, x.stride};
+  const LayerRange& range = *slices[n_whole].layers;
+  for (int i = 0; i < spec_.n_layers(); ++i) {
+    if (range.begin <= i && i < range.end) {
+      run_layer(step, i, x);
+    } else if (whole.n_tokens() > 0) {
+      run_layer(whole, i, x_whole);
+    }
+  }
+  if (range.end == spec_.n_layers()) return;
+  for (size_t s = n_whole; s < slices.size(); ++s) {
+    const std::span<float> stream = slices[s].layers->stream;
+    std::copy_n(x.row(step.first_row(s)), stream.size(), stream.begin());
+  }
 }
 
 void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {

@@ -43,6 +43,7 @@ class Decoder final : public LanguageModel {
   Result<Layer> load_layer(const LayerParts& parts, int index) const;
   Result<void> check(std::span<const SequenceSlice> batch, size_t n_logits) const;
   void embed(const StepTokens& step, Rows<float> x) const;
+  void run_layers(const StepTokens& step, Rows<float> x);
   void run_layer(const StepTokens& step, int index, Rows<float> x);
   void write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits);
   void add_residual(Rows<const float> y, Rows<float> x) const;

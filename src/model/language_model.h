@@ -22,6 +22,17 @@ enum class LogitRows : uint8_t { kNone, kLast, kAll };
 // differently, so that this, and never the size of a chunk or a batch, decides what a token gets.
 enum class TokenOrigin : uint8_t { kPrompt, kGenerated };
 
+// Layers [begin, end) of a model, for tokens that cross it in several steps; between these their
+// residual stream is kept by whoever plans the steps.
+struct LayerRange {
+  int begin = 0;
+  int end = 0;
+  // [tokens, hidden_dim]: what the layers before `begin` made of the tokens; after the step, what
+  // those before `end` did. Not read where the range begins the model, not written where it ends
+  // it.
+  std::span<float> stream = {};
+};
+
 // One sequence's part of a step. Tokens are written to the KV pages at [position, position +
 // tokens.size()).
 struct SequenceSlice {
@@ -32,6 +43,9 @@ struct SequenceSlice {
   int64_t planned_length = 0;  // the request's longest possible length: fixes dynamic rope tables
   LogitRows logits = LogitRows::kLast;
   TokenOrigin origin = TokenOrigin::kPrompt;
+  // All layers, unless said. In a batch, slices with a range are prompts and come last, all with
+  // the same one. Logits only where the range ends the model.
+  std::optional<LayerRange> layers = {};
 };
 
 // One thread: the engine's, which is worker 0 of the model's pool.
