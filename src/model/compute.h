@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/scratch.h"
 #include "cpu/isa.h"
 #include "cpu/pool.h"
 #include "cpu/precision.h"
@@ -40,6 +41,11 @@ struct MatmulJob {
   Rows<float> y = {};
   int64_t n_generated = 0;
 };
+
+// [n_rows, cols] of memory for what a block writes before it reads it.
+inline Rows<float> scratch_rows(Scratch<float>& scratch, int64_t n_rows, int64_t cols) {
+  return dense_rows(scratch.take(static_cast<size_t>(n_rows * cols)), n_rows, cols);
+}
 
 // Runs the jobs as one parallel region: their weight rows, end to end, are cut into chunks that
 // workers take.

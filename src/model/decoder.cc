@@ -119,10 +119,7 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
   const StepTimer timer(compute_.profile);
   const StepTokens step(compute_, spec_, batch);
   if (step.n_tokens() == 0) return {};
-  const auto n_floats = static_cast<size_t>(step.n_tokens() * spec_.hidden_dim);
-  for (auto* buffer : {&x_, &h_, &y_}) buffer->resize(n_floats);
-
-  const auto x = dense_rows(x_.data(), step.n_tokens(), spec_.hidden_dim);
+  const auto x = scratch_rows(x_, step.n_tokens(), spec_.hidden_dim);
   embed(step, x);
   run_layers(step, x);
   write_logits(step, x, logits);
@@ -177,31 +174,34 @@ void Decoder::run_layers(const StepTokens& step, Rows<float> x) {
 }
 
 void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
-  Layer& layer = layers_[static_cast<size_t>(index)];
-  const auto h = dense_rows(h_.data(), x.n_rows, x.cols);
-  const auto y = dense_rows(y_.data(), x.n_rows, x.cols);
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const auto h = scratch_rows(h_, x.n_rows, x.cols);
+  const auto y = scratch_rows(y_, x.n_rows, x.cols);
   normalise(x, layer.attention_norm, h);
-  layer.attention.forward(compute_, step, kv_, index, h, y);
+  layer.attention.forward(compute_, step, kv_, index, attention_, h, y);
   add_residual(y, x);
   normalise(x, layer.ffn_norm, h);
-  std::visit([&](auto& ffn) { ffn.forward(compute_, step, h, y); }, layer.ffn);
+  const auto forward = [&]<class Block>(const Block& ffn) {
+    ffn.forward(compute_, step, std::get<typename Block::Buffers>(ffn_), h, y);
+  };
+  std::visit(forward, layer.ffn);
   add_residual(y, x);
 }
 
 void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits) {
-  // The wanted rows move together, to the front of h.
+  // The wanted rows move together.
+  const auto h_all = scratch_rows(h_, x.n_rows, x.cols);
   int64_t n_rows = 0;
   for (size_t s = 0; s < step.slices().size(); ++s) {
     const SequenceSlice& slice = step.slices()[s];
     const int64_t wanted = logit_rows(slice);
     const int64_t end = step.first_row(s) + static_cast<int64_t>(slice.tokens.size());
     for (int64_t row = end - wanted; row < end; ++row) {
-      std::memcpy(h_.data() + n_rows++ * x.cols, x.row(row),
-                  static_cast<size_t>(x.cols) * sizeof(float));
+      std::memcpy(h_all.row(n_rows++), x.row(row), static_cast<size_t>(x.cols) * sizeof(float));
     }
   }
   if (n_rows == 0) return;
-  const auto h = dense_rows(h_.data(), n_rows, x.cols);
+  const auto h = dense_rows(h_all.data, n_rows, x.cols);
   normalise(h, final_norm_, h);
   // Prompts ask for few rows here, seldom worth the panels of prefill; so it is one kind for all.
   const MatmulJob job = {&head_, h, dense_rows(logits.data(), n_rows, spec_.vocab_size), n_rows};

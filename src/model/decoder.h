@@ -2,10 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <tuple>
 #include <variant>
 #include <vector>
 
-#include "base/aligned.h"
+#include "base/scratch.h"
 #include "cpu/pool.h"
 #include "memory/kv_store.h"
 #include "memory/weights.h"
@@ -58,7 +59,10 @@ class Decoder final : public LanguageModel {
   MatrixView embedding_, head_;
   std::vector<float> final_norm_;
   std::vector<Layer> layers_;
-  AlignedVector<float> x_, h_, y_;  // [n_tokens, hidden]: the stream, its norm, a block's output
+  // Memory of a step; [n_tokens, hidden]: the stream, its norm, a block's output.
+  Scratch<float> x_, h_, y_;
+  AttentionBlock::Buffers attention_;
+  std::tuple<DenseFfnBlock::Buffers, MoeBlock::Buffers> ffn_;
 };
 
 }  // namespace penstock

@@ -90,13 +90,13 @@ Result<AttentionBlock> AttentionBlock::load(const ModelSpec& spec, const Attenti
 }
 
 void AttentionBlock::forward(const Compute& compute, const StepTokens& step, const KvStore& kv,
-                             int layer, Rows<const float> h, Rows<float> y) {
-  project(compute, step, h);
-  rotate_and_store(compute, step, kv, layer);
-  attend(compute, step, kv, layer);
-  const MatmulJob output = {&wo_,
-                            dense_rows<const float>(heads_out_.data(), step.n_tokens(), wo_.cols),
-                            y, step.n_generated()};
+                             int layer, Buffers& buffers, Rows<const float> h,
+                             Rows<float> y) const {
+  const Heads heads = project(compute, step, buffers, h);
+  rotate_and_store(compute, step, kv, layer, heads);
+  const auto heads_out = scratch_rows(buffers.heads_out, step.n_tokens(), wo_.cols);
+  attend(compute, step, kv, layer, heads.q, buffers.of_workers, heads_out);
+  const MatmulJob output = {&wo_, heads_out, y, step.n_generated()};
   const OperationTimer timer(compute.profile, Operation::kAttentionOutput,
                              [&] { return work_of({&output, 1}); });
   run_matmuls(compute, std::span(&output, 1));
@@ -104,26 +104,24 @@ void AttentionBlock::forward(const Compute& compute, const StepTokens& step, con
     for_each_row(compute, y.n_rows, [&](Range range) { add_bias(o_bias_, y, range); });
 }
 
-void AttentionBlock::project(const Compute& compute, const StepTokens& step, Rows<const float> h) {
-  q_.resize(static_cast<size_t>(h.n_rows * wq_.rows));
-  k_.resize(static_cast<size_t>(h.n_rows * wk_.rows));
-  v_.resize(static_cast<size_t>(h.n_rows * wv_.rows));
-  const std::array jobs = {
-      MatmulJob{&wq_, h, dense_rows(q_.data(), h.n_rows, wq_.rows), step.n_generated()},
-      MatmulJob{&wk_, h, dense_rows(k_.data(), h.n_rows, wk_.rows), step.n_generated()},
-      MatmulJob{&wv_, h, dense_rows(v_.data(), h.n_rows, wv_.rows), step.n_generated()}};
+AttentionBlock::Heads AttentionBlock::project(const Compute& compute, const StepTokens& step,
+                                              Buffers& buffers, Rows<const float> h) const {
+  const Heads heads = {.q = scratch_rows(buffers.q, h.n_rows, wq_.rows),
+                       .k = scratch_rows(buffers.k, h.n_rows, wk_.rows),
+                       .v = scratch_rows(buffers.v, h.n_rows, wv_.rows)};
+  const std::array jobs = {MatmulJob{&wq_, h, heads.q, step.n_generated()},
+                           MatmulJob{&wk_, h, heads.k, step.n_generated()},
+                           MatmulJob{&wv_, h, heads.v, step.n_generated()}};
   const OperationTimer timer(compute.profile, Operation::kQkv, [&] { return work_of(jobs); });
   run_matmuls(compute, jobs);
+  return heads;
 }
 
 void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& step,
-                                      const KvStore& kv, int layer) {
+                                      const KvStore& kv, int layer, const Heads& heads) const {
   const OperationTimer timer(compute.profile, Operation::kRope);
-  const int64_t n_tokens = step.n_tokens();
-  const auto q = dense_rows(q_.data(), n_tokens, wq_.rows);
-  const auto k = dense_rows(k_.data(), n_tokens, wk_.rows);
-  const auto v = dense_rows(v_.data(), n_tokens, wv_.rows);
-  for_each_row(compute, n_tokens, [&](Range range) {
+  const auto& [q, k, v] = heads;
+  for_each_row(compute, step.n_tokens(), [&](Range range) {
     add_bias(q_bias_, q, range);
     add_bias(k_bias_, k, range);
     add_bias(v_bias_, v, range);
@@ -168,7 +166,8 @@ AttentionShape AttentionBlock::shape() const {
 }
 
 void AttentionBlock::attend(const Compute& compute, const StepTokens& step, const KvStore& kv,
-                            int layer) {
+                            int layer, Rows<const float> q, std::vector<Scratch<float>>& of_workers,
+                            Rows<float> out) const {
   const AttentionShape heads_shape = shape();
   const bool exact = kv.shape().format == KvFormat::kF32;
   const OperationTimer timer(compute.profile, Operation::kAttention, [&] {
@@ -197,38 +196,37 @@ void AttentionBlock::attend(const Compute& compute, const StepTokens& step, cons
       }
     }
   }
-  scratch_.resize(static_cast<size_t>(compute.pool->n_workers()));
-  for (auto& scratch : scratch_) scratch.resize(std::max(scratch.size(), scratch_floats));
-
-  heads_out_.resize(q_.size());
+  of_workers.resize(static_cast<size_t>(compute.pool->n_workers()));
+  for (auto& scratch : of_workers) scratch.take(scratch_floats);
   const auto run = [&](const auto& pages, auto attention) {
     const int group = n_heads_ / n_kv_heads_;
     compute.pool->parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](Range range, int worker) {
       for (int64_t i = range.begin; i < range.end; ++i) {
         const Task& task = tasks[static_cast<size_t>(i)];
         const int64_t first_row = step.first_row(task.slice) + task.tokens.begin;
-        const auto rows = [&](float* base) {
-          return dense_rows(base + first_row * wq_.rows, task.tokens.size(), wq_.rows);
-        };
+        const std::span scratch(of_workers[static_cast<size_t>(worker)].take(scratch_floats),
+                                scratch_floats);
         attention(Range{int64_t{task.kv_head} * group, int64_t{task.kv_head + 1} * group},
-                  rows(q_.data()), step.slices()[task.slice].position + task.tokens.begin,
-                  pages[task.slice], scratch_[static_cast<size_t>(worker)],
-                  rows(heads_out_.data()));
+                  dense_rows(q.row(first_row), task.tokens.size(), q.cols),
+                  step.slices()[task.slice].position + task.tokens.begin, pages[task.slice],
+                  scratch, dense_rows(out.row(first_row), task.tokens.size(), out.cols));
       }
     });
   };
   if (exact) {
     run(page_pointers<float>(step, kv, layer),
-        [&](Range heads, Rows<const float> q, int64_t position, const PagePointers<float>& pages,
-            std::span<float> scratch, Rows<float> y) {
-          attention_exact(compute.isa, heads_shape, heads, q, position, {pages.keys, pages.values},
+        [&](Range heads, Rows<const float> queries, int64_t position,
+            const PagePointers<float>& pages, std::span<float> scratch, Rows<float> y) {
+          attention_exact(compute.isa, heads_shape, heads, queries, position,
+                          {pages.keys, pages.values},
                           /*sinks=*/{}, scratch, y);
         });
   } else {
     run(page_pointers<uint16_t>(step, kv, layer),
-        [&](Range heads, Rows<const float> q, int64_t position, const PagePointers<uint16_t>& pages,
-            std::span<float> scratch, Rows<float> y) {
-          attention_fast(compute.isa, heads_shape, heads, q, position, {pages.keys, pages.values},
+        [&](Range heads, Rows<const float> queries, int64_t position,
+            const PagePointers<uint16_t>& pages, std::span<float> scratch, Rows<float> y) {
+          attention_fast(compute.isa, heads_shape, heads, queries, position,
+                         {pages.keys, pages.values},
                          /*sinks=*/{}, scratch, y);
         });
   }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/aligned.h"
+#include "base/scratch.h"
 #include "kernels/attention/attention.h"
 #include "memory/kv_store.h"
 #include "memory/weights.h"
@@ -17,6 +17,13 @@ namespace penstock {
 
 class AttentionBlock {
  public:
+  // Memory of a step, for the layers to use one after the other: what one leaves in the caches the
+  // next writes over.
+  struct Buffers {
+    Scratch<float> q, k, v, heads_out;
+    std::vector<Scratch<float>> of_workers;
+  };
+
   // `prefix` names the layer: "layers.3.".
   static Result<AttentionBlock> load(const ModelSpec& spec, const AttentionPart& part,
                                      const WeightStore& weights, std::string_view prefix);
@@ -24,17 +31,22 @@ class AttentionBlock {
   // y = Wo attention(h).  h, y [n_tokens, hidden]; the step's keys and values go to `kv`, layer
   // `layer`.
   void forward(const Compute& compute, const StepTokens& step, const KvStore& kv, int layer,
-               Rows<const float> h, Rows<float> y);
+               Buffers& buffers, Rows<const float> h, Rows<float> y) const;
 
  private:
-  void project(const Compute& compute, const StepTokens& step, Rows<const float> h);
+  struct Heads {
+    Rows<float> q, k, v;  // [n_tokens, heads * head_dim]
+  };
+  Heads project(const Compute& compute, const StepTokens& step, Buffers& buffers,
+                Rows<const float> h) const;
   void rotate_and_store(const Compute& compute, const StepTokens& step, const KvStore& kv,
-                        int layer);
+                        int layer, const Heads& heads) const;
   // One token's keys and values, [n_kv_heads, head_dim] each, into their place of a page.
   void store(const KvStore& kv, int layer, PageId page, int64_t slot, const float* k,
              const float* v) const;
   AttentionShape shape() const;
-  void attend(const Compute& compute, const StepTokens& step, const KvStore& kv, int layer);
+  void attend(const Compute& compute, const StepTokens& step, const KvStore& kv, int layer,
+              Rows<const float> q, std::vector<Scratch<float>>& of_workers, Rows<float> out) const;
 
   AttentionPart part_;
   int n_heads_ = 0;
@@ -45,9 +57,6 @@ class AttentionBlock {
   MatrixView wq_, wk_, wv_, wo_;
   std::vector<float> q_bias_, k_bias_, v_bias_, o_bias_;
   std::vector<float> q_norm_, k_norm_;
-  // Kept from step to step for their memory only.
-  AlignedVector<float> q_, k_, v_, heads_out_;
-  std::vector<AlignedVector<float>> scratch_;  // one for each worker
 };
 
 }  // namespace penstock

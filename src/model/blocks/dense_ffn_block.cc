@@ -28,12 +28,10 @@ Result<DenseFfnBlock> DenseFfnBlock::load(const DensePart& part, const WeightSto
   return block;
 }
 
-void DenseFfnBlock::forward(const Compute& compute, const StepTokens& step, Rows<const float> h,
-                            Rows<float> y) {
-  gate_out_.resize(static_cast<size_t>(h.n_rows * gate_.rows));
-  up_out_.resize(gate_out_.size());
-  const auto gate = dense_rows(gate_out_.data(), h.n_rows, gate_.rows);
-  const auto up = dense_rows(up_out_.data(), h.n_rows, up_.rows);
+void DenseFfnBlock::forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
+                            Rows<const float> h, Rows<float> y) const {
+  const auto gate = scratch_rows(buffers.gate, h.n_rows, gate_.rows);
+  const auto up = scratch_rows(buffers.up, h.n_rows, up_.rows);
   const std::array inputs = {MatmulJob{&gate_, h, gate, step.n_generated()},
                              MatmulJob{&up_, h, up, step.n_generated()}};
   {

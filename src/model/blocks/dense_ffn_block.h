@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/aligned.h"
+#include "base/scratch.h"
 #include "memory/weights.h"
 #include "model/compute.h"
 #include "model/decoder_spec.h"
@@ -14,17 +14,22 @@ namespace penstock {
 
 class DenseFfnBlock {
  public:
+  // Memory of a step, for the layers to use one after the other.
+  struct Buffers {
+    Scratch<float> gate, up;
+  };
+
   // `prefix` stands before "gate", "up" and "down": "layers.3.".
   static Result<DenseFfnBlock> load(const DensePart& part, const WeightStore& weights,
                                     std::string_view prefix);
 
   // h, y [n_tokens, hidden]
-  void forward(const Compute& compute, const StepTokens& step, Rows<const float> h, Rows<float> y);
+  void forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
+               Rows<const float> h, Rows<float> y) const;
 
  private:
   MatrixView gate_, up_, down_;
   std::vector<float> gate_bias_, up_bias_, down_bias_;
-  AlignedVector<float> gate_out_, up_out_;  // kept for their memory only
 };
 
 }  // namespace penstock

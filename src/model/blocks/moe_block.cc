@@ -31,32 +31,30 @@ Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
   return block;
 }
 
-void MoeBlock::forward(const Compute& compute, const StepTokens& step, Rows<const float> h,
-                       Rows<float> y) {
-  choose(compute, h);
-  const std::vector<Group> groups = group_by_expert(compute, step);
-  outputs_.resize(row_of_.size() * static_cast<size_t>(h.cols));
+void MoeBlock::forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
+                       Rows<const float> h, Rows<float> y) const {
+  choose(compute, buffers, h);
+  const std::vector<Group> groups = group_by_expert(compute, step, buffers);
+  const auto outputs = scratch_rows(buffers.output, h.n_rows * part_.top_k, h.cols);
   // So many for each worker that none waits long for the last.
   constexpr size_t kWholeExperts = 8;
   if (groups.size() >= kWholeExperts * static_cast<size_t>(compute.pool->n_workers())) {
-    run_whole_experts(compute, groups, h);
+    run_whole_experts(compute, groups, buffers, h, outputs);
   } else {
-    run_shared_experts(compute, groups, h);
+    run_shared_experts(compute, groups, buffers, h, outputs);
   }
-  combine(compute, y);
+  combine(compute, buffers, outputs, y);
   if (shared_) {
-    shared_out_.resize(static_cast<size_t>(y.n_rows * y.cols));
-    const auto shared = dense_rows(shared_out_.data(), y.n_rows, y.cols);
-    shared_->forward(compute, step, h, shared);
+    const auto shared = scratch_rows(buffers.shared_output, y.n_rows, y.cols);
+    shared_->forward(compute, step, buffers.of_shared, h, shared);
     const OperationTimer timer(compute.profile, Operation::kCombine);
     add_rows(compute, shared, y);
   }
 }
 
-void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
-  logits_.resize(static_cast<size_t>(h.n_rows * part_.n_experts));
-  choices_.resize(static_cast<size_t>(h.n_rows * part_.top_k));
-  const auto logits = dense_rows(logits_.data(), h.n_rows, part_.n_experts);
+void MoeBlock::choose(const Compute& compute, Buffers& buffers, Rows<const float> h) const {
+  const auto logits = scratch_rows(buffers.logits, h.n_rows, part_.n_experts);
+  buffers.choices.resize(static_cast<size_t>(h.n_rows * part_.top_k));
   const MatmulJob job = {&router_, h, logits};
   const OperationTimer timer(compute.profile, Operation::kRouter,
                              [&] { return work_of({&job, 1}); });
@@ -65,17 +63,19 @@ void MoeBlock::choose(const Compute& compute, Rows<const float> h) {
     const auto top_k = static_cast<size_t>(part_.top_k);
     for (int64_t t = range.begin; t < range.end; ++t) {
       route(part_.router, {logits.row(t), static_cast<size_t>(part_.n_experts)}, router_bias_,
-            std::span(choices_).subspan(static_cast<size_t>(t) * top_k, top_k));
+            std::span(buffers.choices).subspan(static_cast<size_t>(t) * top_k, top_k));
     }
   });
 }
 
 // A counting sort of the assignments by expert, tokens in order within each: generated ones first.
 std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const Compute& compute,
-                                                       const StepTokens& step) {
+                                                       const StepTokens& step,
+                                                       Buffers& buffers) const {
   const OperationTimer timer(compute.profile, Operation::kGrouping);
+  const std::vector<ExpertChoice>& choices = buffers.choices;
   std::vector<int64_t> next(experts_.size() + 1, 0);
-  for (const ExpertChoice& choice : choices_) ++next[static_cast<size_t>(choice.expert) + 1];
+  for (const ExpertChoice& choice : choices) ++next[static_cast<size_t>(choice.expert) + 1];
   std::vector<Group> groups;
   for (size_t e = 0; e < experts_.size(); ++e) {
     if (next[e + 1] > 0) groups.push_back({&experts_[e], {next[e], next[e] + next[e + 1]}});
@@ -83,16 +83,17 @@ std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const Compute& compute,
   }
   std::vector<int64_t> n_generated(experts_.size(), 0);
   for (int64_t i = 0; i < step.n_generated() * part_.top_k; ++i) {
-    ++n_generated[static_cast<size_t>(choices_[static_cast<size_t>(i)].expert)];
+    ++n_generated[static_cast<size_t>(choices[static_cast<size_t>(i)].expert)];
   }
   for (Group& group : groups) {
     group.n_generated = n_generated[static_cast<size_t>(group.expert - experts_.data())];
   }
-  row_of_.resize(choices_.size());
-  token_of_.resize(choices_.size());
-  for (size_t i = 0; i < choices_.size(); ++i) {
-    row_of_[i] = next[static_cast<size_t>(choices_[i].expert)]++;
-    token_of_[static_cast<size_t>(row_of_[i])] = static_cast<int64_t>(i) / part_.top_k;
+  buffers.row_of.resize(choices.size());
+  buffers.token_of.resize(choices.size());
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const int64_t row = next[static_cast<size_t>(choices[i].expert)]++;
+    buffers.row_of[i] = row;
+    buffers.token_of[static_cast<size_t>(row)] = static_cast<int64_t>(i) / part_.top_k;
   }
   return groups;
 }
@@ -112,7 +113,7 @@ OperationWork MoeBlock::work_of_experts(std::span<const Group> groups) const {
 
 // The largest first: the last to end are then small.
 void MoeBlock::run_whole_experts(const Compute& compute, std::span<const Group> groups,
-                                 Rows<const float> h) {
+                                 Buffers& buffers, Rows<const float> h, Rows<float> outputs) const {
   const OperationTimer timer(compute.profile, Operation::kWholeExperts,
                              [&] { return work_of_experts(groups); });
   std::vector<const Group*> by_size;
@@ -120,72 +121,64 @@ void MoeBlock::run_whole_experts(const Compute& compute, std::span<const Group> 
   for (const Group& group : groups) by_size.push_back(&group);
   std::ranges::stable_sort(by_size, std::greater(),
                            [](const Group* group) { return group->rows.size(); });
-  const auto n_workers = static_cast<size_t>(compute.pool->n_workers());
-  if (workers_.size() < n_workers) workers_.resize(n_workers);
+  buffers.workers.resize(static_cast<size_t>(compute.pool->n_workers()));
   compute.pool->parallel_for(static_cast<int64_t>(by_size.size()), 1, [&](Range range, int worker) {
     for (int64_t i = range.begin; i < range.end; ++i) {
-      run_expert(compute, *by_size[static_cast<size_t>(i)], h,
-                 workers_[static_cast<size_t>(worker)]);
+      run_expert(compute, *by_size[static_cast<size_t>(i)], buffers.token_of,
+                 buffers.workers[static_cast<size_t>(worker)], h, outputs);
     }
   });
 }
 
-void MoeBlock::run_expert(const Compute& compute, const Group& group, Rows<const float> h,
-                          Worker& worker) {
+void MoeBlock::run_expert(const Compute& compute, const Group& group,
+                          std::span<const int64_t> token_of, Buffers::Worker& worker,
+                          Rows<const float> h, Rows<float> outputs) const {
   const int64_t n_rows = group.rows.size();
-  const auto rows = [&](AlignedVector<float>& buffer, int64_t cols) {
-    const auto n = static_cast<size_t>(n_rows * cols);
-    if (buffer.size() < n) buffer.resize(n);
-    return dense_rows(buffer.data(), n_rows, cols);
-  };
-  const auto input = rows(worker.input, h.cols);
+  const auto input = scratch_rows(worker.input, n_rows, h.cols);
   for (int64_t i = 0; i < n_rows; ++i) {
-    std::memcpy(input.row(i), h.row(token_of_[static_cast<size_t>(group.rows.begin + i)]),
+    std::memcpy(input.row(i), h.row(token_of[static_cast<size_t>(group.rows.begin + i)]),
                 static_cast<size_t>(h.cols) * sizeof(float));
   }
   const auto& [gate_weights, up_weights, down_weights] = *group.expert;
-  const auto gate = rows(worker.gate, part_.expert_dim);
-  const auto up = rows(worker.up, part_.expert_dim);
+  const auto gate = scratch_rows(worker.gate, n_rows, part_.expert_dim);
+  const auto up = scratch_rows(worker.up, n_rows, part_.expert_dim);
   worker.of_input.set_input(compute, input, group.n_generated,
                             std::array{&gate_weights, &up_weights});
   worker.of_input.multiply(gate_weights, gate);
   worker.of_input.multiply(up_weights, up);
   swiglu_exact(compute.isa, gate, up, gate);
   worker.of_gate.set_input(compute, gate, group.n_generated, std::array{&down_weights});
-  worker.of_gate.multiply(down_weights,
-                          dense_rows(outputs_.data() + group.rows.begin * h.cols, n_rows, h.cols));
+  worker.of_gate.multiply(down_weights, dense_rows(outputs.row(group.rows.begin), n_rows, h.cols));
 }
 
-void MoeBlock::gather(const Compute& compute, Rows<const float> h) {
+void MoeBlock::gather(const Compute& compute, std::span<const int64_t> token_of,
+                      Rows<const float> h, Rows<float> inputs) {
   const OperationTimer timer(compute.profile, Operation::kGrouping);
-  inputs_.resize(row_of_.size() * static_cast<size_t>(h.cols));
-  const auto inputs = dense_rows(inputs_.data(), static_cast<int64_t>(row_of_.size()), h.cols);
   for_each_row(compute, inputs.n_rows, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
-      std::memcpy(inputs.row(i), h.row(token_of_[static_cast<size_t>(i)]),
+      std::memcpy(inputs.row(i), h.row(token_of[static_cast<size_t>(i)]),
                   static_cast<size_t>(h.cols) * sizeof(float));
     }
   });
 }
 
 void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group> groups,
-                                  Rows<const float> h) {
-  gather(compute, h);
-  const auto n_rows = static_cast<int64_t>(row_of_.size());
-  const int64_t hidden = h.cols;
-  gate_out_.resize(static_cast<size_t>(n_rows * part_.expert_dim));
-  up_out_.resize(gate_out_.size());
-  const auto rows = [](AlignedVector<float>& buffer, Range range, int64_t cols) {
-    return dense_rows(buffer.data() + range.begin * cols, range.size(), cols);
+                                  Buffers& buffers, Rows<const float> h,
+                                  Rows<float> outputs) const {
+  const int64_t n_rows = outputs.n_rows;
+  const auto inputs = scratch_rows(buffers.input, n_rows, h.cols);
+  gather(compute, buffers.token_of, h, inputs);
+  const auto gate_out = scratch_rows(buffers.gate, n_rows, part_.expert_dim);
+  const auto up_out = scratch_rows(buffers.up, n_rows, part_.expert_dim);
+  const auto rows = [](Rows<float> all, Range range) {
+    return dense_rows(all.row(range.begin), range.size(), all.cols);
   };
 
   std::vector<MatmulJob> jobs;
   for (const Group& group : groups) {
-    const auto input = rows(inputs_, group.rows, hidden);
-    jobs.push_back({&group.expert->gate, input, rows(gate_out_, group.rows, part_.expert_dim),
-                    group.n_generated});
-    jobs.push_back(
-        {&group.expert->up, input, rows(up_out_, group.rows, part_.expert_dim), group.n_generated});
+    const auto input = rows(inputs, group.rows);
+    jobs.push_back({&group.expert->gate, input, rows(gate_out, group.rows), group.n_generated});
+    jobs.push_back({&group.expert->up, input, rows(up_out, group.rows), group.n_generated});
   }
   {
     const OperationTimer timer(compute.profile, Operation::kExpertGateUp,
@@ -195,32 +188,32 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   {
     const OperationTimer timer(compute.profile, Operation::kExpertActivation);
     for_each_row(compute, n_rows, [&](Range range) {
-      const auto gate = rows(gate_out_, range, part_.expert_dim);
-      swiglu_exact(compute.isa, gate, rows(up_out_, range, part_.expert_dim), gate);
+      const auto gate = rows(gate_out, range);
+      swiglu_exact(compute.isa, gate, rows(up_out, range), gate);
     });
   }
 
   jobs.clear();
   for (const Group& group : groups) {
-    jobs.push_back({&group.expert->down, rows(gate_out_, group.rows, part_.expert_dim),
-                    rows(outputs_, group.rows, hidden), group.n_generated});
+    jobs.push_back({&group.expert->down, rows(gate_out, group.rows), rows(outputs, group.rows),
+                    group.n_generated});
   }
   const OperationTimer timer(compute.profile, Operation::kExpertDown,
                              [&] { return work_of(jobs); });
   run_matmuls(compute, jobs);
 }
 
-void MoeBlock::combine(const Compute& compute, Rows<float> y) const {
+void MoeBlock::combine(const Compute& compute, const Buffers& buffers, Rows<const float> outputs,
+                       Rows<float> y) const {
   const OperationTimer timer(compute.profile, Operation::kCombine);
-  const auto outputs = dense_rows(outputs_.data(), static_cast<int64_t>(row_of_.size()), y.cols);
   for_each_row(compute, y.n_rows, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       float* const sum = y.row(t);
       std::memset(sum, 0, static_cast<size_t>(y.cols) * sizeof(float));
       for (int64_t choice = 0; choice < part_.top_k; ++choice) {
         const auto i = static_cast<size_t>(t * part_.top_k + choice);
-        const float weight = choices_[i].weight;
-        const float* const output = outputs.row(row_of_[i]);
+        const float weight = buffers.choices[i].weight;
+        const float* const output = outputs.row(buffers.row_of[i]);
         for (int64_t d = 0; d < y.cols; ++d) sum[d] += weight * output[d];
       }
     }

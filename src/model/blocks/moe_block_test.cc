@@ -57,7 +57,7 @@ class MoeBlockTest : public testing::Test {
         WeightStore::load(
             checkpoint_, {.mode = LoadMode::kRead, .interleave = interleave ? pool.get() : nullptr})
             .value();
-    MoeBlock block = MoeBlock::load({}, kPart, weights, "").value();
+    const MoeBlock block = MoeBlock::load({}, kPart, weights, "").value();
     std::vector<FastActivations> activations;
     const Compute compute = {.pool = pool.get(),
                              .isa = isa,
@@ -72,7 +72,8 @@ class MoeBlockTest : public testing::Test {
         SequenceSlice{.tokens = std::span(ids).subspan(kGenerated), .planned_length = kTokens}};
     const StepTokens step(compute, {}, slices);
     std::vector<float> y(h_.size());
-    block.forward(compute, step, dense_rows(std::as_const(h_).data(), kTokens, kHidden),
+    MoeBlock::Buffers buffers;
+    block.forward(compute, step, buffers, dense_rows(std::as_const(h_).data(), kTokens, kHidden),
                   dense_rows(y.data(), kTokens, kHidden));
     return y;
   }
