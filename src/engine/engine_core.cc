@@ -102,11 +102,15 @@ bool EngineCore::step() {
   const double cpu_began = thread_cpu_seconds();
   end_aborted();
   const StepPlan plan = scheduler_.plan();
-  if (plan.slices.empty()) return false;
+  if (plan.slices.empty()) {
+    deliver();
+    return false;
+  }
   ++n_steps_;
   const double planned = clock_();
   const double cpu_planned = thread_cpu_seconds();
   announce(plan.slices);
+  deliver();
   prepare(plan);
   const Result<void> done = run_model(plan.slices);
   const double computed = clock_();
@@ -122,6 +126,7 @@ bool EngineCore::step() {
     log_.error("step failed, ending its {} requests: {}", plan.slices.size(), done.error().text());
     for (const PlannedSlice& slice : plan.slices) end(owner(slice.sequence), done.error());
   }
+  deliver();
   seconds_.plan += planned - began;
   seconds_.model += computed - planned;
   seconds_.sample += clock_() - computed;
@@ -131,6 +136,17 @@ bool EngineCore::step() {
 
 void EngineCore::end_all(const Error& error) {
   while (!requests_.empty()) end(*requests_.back(), error);
+  deliver();
+}
+
+bool EngineCore::push(const ActiveRequest& request, Event event) {
+  pushed_to_.push_back(request.sink);
+  return request.sink->push(std::move(event));
+}
+
+void EngineCore::deliver() {
+  for (const auto& sink : pushed_to_) sink->deliver();
+  pushed_to_.clear();
 }
 
 void EngineCore::end_aborted() {
@@ -145,7 +161,7 @@ void EngineCore::announce(std::span<const PlannedSlice> slices) {
   for (const PlannedSlice& slice : slices) {
     ActiveRequest& request = owner(slice.sequence);
     if (std::exchange(request.has_begun, true)) continue;
-    request.sink->push(BeginEvent{.n_prompt_cached = slice.sequence->n_prompt_cached});
+    push(request, BeginEvent{.n_prompt_cached = slice.sequence->n_prompt_cached});
   }
 }
 
@@ -227,7 +243,7 @@ void EngineCore::sample_one(ActiveRequest& request, std::span<float> logits) {
   if (std::ranges::find(request.end_ids, id) != request.end_ids.end()) {
     return end(request, RequestEnd{.reason = EndReason::kStop, .stop_id = id});
   }
-  if (!request.sink->push(TokenEvent{id, token->logprob, std::move(token->top)})) {
+  if (!push(request, TokenEvent{id, token->logprob, std::move(token->top)})) {
     return end(request, RequestEnd{.reason = EndReason::kAborted});
   }
   if (request.n_generated() + 1 == request.max_tokens) {
@@ -245,9 +261,8 @@ ActiveRequest& EngineCore::owner(const Sequence* sequence) {
 
 void EngineCore::end(ActiveRequest& request, Event event) {
   scheduler_.remove(&request.sequence);
-  const std::shared_ptr<EventSink> sink = std::move(request.sink);
+  push(request, std::move(event));
   std::erase_if(requests_, [&](const auto& other) { return other.get() == &request; });
-  sink->push(std::move(event));
 }
 
 }  // namespace penstock

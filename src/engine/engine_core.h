@@ -75,6 +75,9 @@ class EngineCore {
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
+  // Pushes to its sink what deliver() then shows to the reader. False: nobody wants the rest.
+  bool push(const ActiveRequest& request, Event event);
+  void deliver();
   void end_aborted();
   // Tells those whose first step this is that they have begun.
   void announce(std::span<const PlannedSlice> slices);
@@ -101,6 +104,7 @@ class EngineCore {
   std::vector<std::unique_ptr<ActiveRequest>> requests_;
   int64_t n_steps_ = 0;
   StepSeconds seconds_;
+  std::vector<std::shared_ptr<EventSink>> pushed_to_;  // since the last deliver()
   std::vector<float> logits_;     // scratch space: [slices that choose a token, vocab_size]
   std::vector<PageId> page_ids_;  // scratch space: of all slices, one after the other
 };

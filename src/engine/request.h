@@ -72,6 +72,9 @@ class EventSink {
   // Called on the engine's thread, which waits for nobody: must return at once. False: nobody wants
   // the rest, and the engine aborts the request.
   virtual bool push(Event event) = 0;
+  // What was pushed is all there will be before the model runs again. Waking a reader costs more
+  // than choosing a token, so those of one step are woken together, after its last token.
+  virtual void deliver() {}
 };
 
 }  // namespace penstock

@@ -12,12 +12,19 @@ bool Mailbox::push(Event event) {
     return false;
   }
   events_.push_back({std::move(event), std::chrono::steady_clock::now()});
-  if (events_.size() == 1) notify_();
   return true;
+}
+
+void Mailbox::deliver() {
+  const std::scoped_lock lock(mutex_);
+  if (events_.empty() || notified_ || !notify_) return;
+  notified_ = true;
+  notify_();
 }
 
 std::vector<TimedEvent> Mailbox::take() {
   const std::scoped_lock lock(mutex_);
+  notified_ = false;
   return std::exchange(events_, {});
 }
 

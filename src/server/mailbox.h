@@ -20,13 +20,14 @@ struct TimedEvent {
 // Thread-safe.
 class Mailbox : public EventSink {
  public:
-  // `notify` is called on the engine's thread when the first event lies ready. When a token would
-  // be the one after `max_tokens` that nobody took, the reader has fallen too far behind: the
-  // mailbox wants no more.
+  // `notify` is called on the engine's thread when events are delivered, once until they are taken.
+  // When a token would be the one after `max_tokens` that nobody took, the reader has fallen too
+  // far behind: the mailbox wants no more.
   Mailbox(std::function<void()> notify, size_t max_tokens)
       : notify_(std::move(notify)), max_tokens_(max_tokens) {}
 
   bool push(Event event) override;
+  void deliver() override;
 
   // All there are, in order.
   std::vector<TimedEvent> take();
@@ -39,6 +40,7 @@ class Mailbox : public EventSink {
   std::function<void()> notify_;  // under mutex_; empty when closed
   const size_t max_tokens_;
   std::vector<TimedEvent> events_;  // under mutex_
+  bool notified_ = false;           // under mutex_: of events_, or some of them
   bool overflowed_ = false;         // under mutex_
 };
 
