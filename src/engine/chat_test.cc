@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <random>
 #include <string>
@@ -23,9 +24,11 @@ OrderedJson message(std::string_view role, std::string_view content) {
   return {{"role", role}, {"content", content}};
 }
 
-Result<std::vector<int32_t>> format(const ChatFormatter& chat, OrderedJson messages,
+// A list, for compilers differ in what a Json of one Json in braces is.
+Result<std::vector<int32_t>> format(const ChatFormatter& chat,
+                                    std::initializer_list<OrderedJson> messages,
                                     OrderedJson tools = OrderedJson::array()) {
-  Conversation conversation{.messages = std::move(messages), .tools = std::move(tools)};
+  Conversation conversation{.messages = std::vector(messages), .tools = std::move(tools)};
   PENSTOCK_TRY(normalize(conversation));
   return chat.format(conversation, kNow);
 }
@@ -59,7 +62,8 @@ TEST(ChatFormatter, NothingAMessageSaysBecomesAControlToken) {
   const ChatFormatter chat(fake_text());
   const auto prompt = [&](std::string_view text) {
     return format(chat, {message("system", text), message("user", text)},
-                  {{{"type", "function"}, {"function", {{"name", text}, {text, text}}}}})
+                  OrderedJson::array(
+                      {{{"type", "function"}, {"function", {{"name", text}, {text, text}}}}}))
         .value();
   };
   const int64_t harmless = n_control(prompt("hello"));

@@ -108,7 +108,6 @@ TEST(Scheduler, TheYoungestGivesItsPagesToTheOldest) {
   Sequence young = make_sequence(kPageTokens, 2 * kPageTokens);
   scheduler.add(&old);
   scheduler.add(&young);
-  int64_t young_begins = 0;
   int64_t n_preempted = 0;
   int64_t before = 0;
   for (int step = 0; old.size() < old.max_positions; ++step) {
@@ -118,7 +117,6 @@ TEST(Scheduler, TheYoungestGivesItsPagesToTheOldest) {
     n_preempted += young.n_computed < before ? 1 : 0;
     run(scheduler, slices);
     EXPECT_EQ(old.size(), old_size + 1) << "the oldest lost a step";
-    for (const PlannedSlice& slice : slices) young_begins += slice.begin == 0 ? 1 : 0;
     before = young.n_computed;
     if (young.size() == young.max_positions + 1) break;
   }

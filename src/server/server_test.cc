@@ -129,7 +129,7 @@ TEST(Server, ChoicesDifferAndTheFirstIsTheOnlyOneOfOne) {
     texts.at(choice["index"]) += choice["delta"].value("content", "");
   }
   for (size_t i = 0; i < texts.size(); ++i) {
-    EXPECT_EQ(texts[i], two["choices"][i]["message"]["content"]) << i;
+    EXPECT_EQ(texts[i], two["choices"][i]["message"]["content"].get<std::string>()) << i;
   }
 }
 

@@ -164,7 +164,7 @@ TEST(AnswerParser, WhatTemplatesMakeOfACallIsThatCall) {
         "function": {"name": "get_weather"}}])")));
     const Seen seen = parse_every_way(options, answer);
     ASSERT_EQ(seen.calls.size(), 1U) << answer;
-    EXPECT_EQ(seen.calls[0].name, call.at("name")) << of.name;
+    EXPECT_EQ(seen.calls[0].name, call.at("name").get<std::string>()) << of.name;
     EXPECT_EQ(parse_ordered_json(seen.calls[0].arguments).value(), call.at("arguments"));
     EXPECT_EQ(seen.content, "") << of.name;
   }
