@@ -18,6 +18,9 @@ inline Lanes load_some(const float* p, int64_t n) {
   return keep(load_first(p, n), 0, n, all(-std::numeric_limits<float>::infinity()));
 }
 
+// Logits, ahead of the lanes: most lie in the caches of other cores, which wrote them.
+constexpr int64_t kAhead = 2048;
+
 inline bool column_maxima_lanes(std::span<const float> logits, std::span<float> maxima) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kLowest = std::numeric_limits<float>::lowest();
@@ -28,6 +31,7 @@ inline bool column_maxima_lanes(std::span<const float> logits, std::span<float> 
     const int64_t end = std::min<int64_t>(n, begin + kStripe);
     Lanes largest = all(-kInfinity);
     for (int64_t i = begin; i < end; i += kLanes) {
+      _mm_prefetch(logits.data() + i + kAhead, _MM_HINT_T0);
       const Lanes z = load_some(logits.data() + i, end - i);
       largest = larger(z, largest);
       // -inf is no fault, but times 0 it would be NaN.
