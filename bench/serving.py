@@ -89,13 +89,16 @@ def cached(server):
 
 def long_prompt(server):
     server.drop_cache()
-    talk = {}
-    speaker = threading.Thread(target=lambda: talk.update(server.ask("Tell me a very long story.", 1200)))
+    talk, enough = {}, threading.Event()
+    speaker = threading.Thread(target=lambda: talk.update(server.ask("Tell me a very long story.", 8000, enough)))
     speaker.start()
     time.sleep(1.5)
     began = time.monotonic()
     long = server.ask(prose(7600, seed=3), 1)
     ended = time.monotonic()
+    if not speaker.is_alive():
+        raise RuntimeError("the answer beside the long prompt ended before it")
+    enough.set()
     speaker.join()
     moments = [talk["began"] + at for at in talk["times"]]
     undisturbed = [b - a for a, b in zip(moments, moments[1:]) if b < began]
@@ -149,14 +152,17 @@ class Server:
     def drop_cache(self):
         self.request("POST", "/v1/cache/drop", {}).read()
 
-    def ask(self, prompt, max_tokens):
-        """One greedy stream, to its full length; when each token's event came, in seconds from its beginning."""
+    def ask(self, prompt, max_tokens, enough=None):
+        """One greedy stream, to its full length or until `enough` is set; when each token's event came, in seconds from its beginning."""
         began = time.monotonic()
         response = self.request("POST", "/v1/completions", {
             "model": self.name, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "stream": True,
             "stream_options": {"include_usage": True}})
         times, usage = [], None
         for line in response:
+            if enough is not None and enough.is_set():
+                response.close()
+                break
             if not line.startswith(b"data: {"):
                 continue
             event = json.loads(line[6:])

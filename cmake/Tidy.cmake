@@ -4,6 +4,10 @@ if(RUN_CLANG_TIDY)
   cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
   add_custom_target(tidy
     COMMAND ${RUN_CLANG_TIDY} -clang-tidy-binary clang-tidy-19 -p ${CMAKE_BINARY_DIR} -quiet -j ${cores} ${CMAKE_SOURCE_DIR}/src/
-    DEPENDS commit
     USES_TERMINAL VERBATIM)
+else()
+  add_custom_target(tidy
+    COMMAND ${CMAKE_COMMAND} -E echo "error: run-clang-tidy-19 is not installed; scripts/setup.sh --all installs it"
+    COMMAND ${CMAKE_COMMAND} -E false
+    VERBATIM)
 endif()

@@ -33,8 +33,7 @@ constexpr double kLeastTokenShare = 1.0;
 constexpr double kSlack = 1.1;
 // Chunks take turns in size, so that the cost of a token shows.
 constexpr double kSmallerTurn = 0.75;
-// Steps' worth of time that the answers can owe to prefill, and it to them: far into a prompt, a
-// chunk of any size takes many.
+// Steps' worth of time that the answers can owe to prefill, and it to them.
 constexpr double kMostCredit = 4.0;
 constexpr double kMostDebt = 64.0;
 

@@ -1,5 +1,6 @@
-// What a chunk of a prompt adds to a step: something for there being one, and something for each
-// token. Weights are unpacked once for any number of tokens, so a few take nearly as long as many.
+// What a chunk of a prompt adds to a step for each layer that it crosses: something for there being
+// one, and something for each token. Weights are unpacked once for any number of tokens, so a few
+// take nearly as long as many.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace penstock {
 class PrefillCost {
  public:
   bool is_known() const { return last_tokens_ > 0; }
-  // One step's. Beyond the first, none counts as more than twice or less than half of what was
-  // expected of it, for a step may have lost the processor.
+  // One step's, of a layer. Beyond the first, none counts as more than twice or less than half of
+  // what was expected of it, for a step may have lost the processor.
   void add(int64_t n_tokens, double seconds);
 
   double seconds(int64_t n_tokens) const;

@@ -74,7 +74,7 @@ std::vector<StateCopy> Scheduler::computed(std::span<const PlannedSlice> slices,
   for (const PlannedSlice& slice : slices) {
     Sequence& sequence = *slice.sequence;
     const int64_t n_tokens = slice.end - slice.begin;
-    const bool is_of_chunk = sequence.is_in_chunk;
+    const bool is_of_chunk = !sequence.is_decoding();
     // To the budget, which learns what steps take, one more token of any sequence is a decode; who
     // counts tokens wants to know whether it was the answer's.
     (is_of_chunk ? work.n_prefill : work.n_decodes) += n_tokens;
@@ -86,7 +86,6 @@ std::vector<StateCopy> Scheduler::computed(std::span<const PlannedSlice> slices,
     const bool of_answer = !is_of_chunk && slice.begin >= sequence.n_prompt;
     (of_answer ? counts_.n_decode_tokens : counts_.n_prefill_tokens) += n_tokens;
     sequence.n_computed = slice.end;
-    sequence.is_in_chunk = false;
     const int64_t n_in_full_pages = slice.end / kPageTokens * kPageTokens;
     if (n_in_full_pages > slice.begin) remember(sequence, n_in_full_pages);
     if (const auto snapshot = take_snapshot(sequence)) snapshots.push_back(*snapshot);
@@ -107,11 +106,12 @@ void Scheduler::plan_decodes(StepPlan& plan) {
     Sequence& sequence = *sequences_[i];
     if (!sequence.is_decoding()) continue;
     while (i < n_running_ && !cover(sequence, sequence.size())) preempt_youngest();
-    if (i < n_running_) {
-      plan.slices.push_back(
-          {&sequence, sequence.n_computed, sequence.size(), 0, n_layers_, n_layers_});
-    }
+    if (i < n_running_) plan_decode(sequence, plan);
   }
+}
+
+void Scheduler::plan_decode(Sequence& sequence, StepPlan& plan) const {
+  plan.slices.push_back({&sequence, sequence.n_computed, sequence.size(), 0, n_layers_, n_layers_});
 }
 
 void Scheduler::plan_prefill(StepPlan& plan) {
@@ -132,13 +132,14 @@ void Scheduler::begin_chunk(int64_t n_tokens, StepPlan& plan) {
     const bool is_new = i == n_running_;
     if (is_new && !admit_next(plan)) break;
     Sequence& sequence = *sequences_[i];
-    // One whose prompt the cache has, but for its last token, looks like a decode already.
-    if (!is_new && sequence.is_decoding()) continue;
+    if (sequence.is_decoding()) {
+      if (is_new) plan_decode(sequence, plan);
+      continue;
+    }
     const int64_t most = is_recurrent() ? next_boundary(sequence) : sequence.size();
     const int64_t end = std::min(sequence.n_computed + n_tokens, most);
     chunk_.push_back({&sequence, sequence.n_computed, end, 0, 0, n_layers_});
     n_tokens -= end - sequence.n_computed;
-    sequence.is_in_chunk = true;
   }
 }
 
@@ -148,9 +149,8 @@ int64_t Scheduler::n_chunk_tokens() const {
   return n;
 }
 
-void Scheduler::leave_chunk(Sequence& sequence) {
+void Scheduler::leave_chunk(const Sequence& sequence) {
   std::erase_if(chunk_, [&](const PlannedSlice& slice) { return slice.sequence == &sequence; });
-  sequence.is_in_chunk = false;
 }
 
 bool Scheduler::admit_next(StepPlan& plan) {

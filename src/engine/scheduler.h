@@ -33,8 +33,9 @@ struct PlannedSlice {
   bool is_through() const { return end_layer == n_layers; }
   // Its logits choose the next token.
   bool is_last() const { return is_through() && end == sequence->size(); }
-  // A token that was sampled, and not one of many computed again after a preemption.
-  bool is_generated() const { return begin >= sequence->n_prompt && !sequence->is_in_chunk; }
+  // A token that was sampled, and not one of many computed again after a preemption. Until the step
+  // is done.
+  bool is_generated() const { return begin >= sequence->n_prompt && sequence->is_decoding(); }
 };
 
 // A page to be copied before the step runs: its first positions are what `to` begins with.
@@ -115,12 +116,14 @@ class Scheduler {
 
  private:
   void plan_decodes(StepPlan& plan);
+  void plan_decode(Sequence& sequence, StepPlan& plan) const;
   void plan_prefill(StepPlan& plan);
-  // Takes up to n_tokens of the prompts, in order, admitting whom it has tokens left for.
+  // Takes up to n_tokens of the prompts, in order, admitting whom it has tokens left for. Who turns
+  // out to lack one token only, for the cache has the others, decodes with the rest.
   void begin_chunk(int64_t n_tokens, StepPlan& plan);
   int64_t n_chunk_tokens() const;
   // What it had crossed is lost.
-  void leave_chunk(Sequence& sequence);
+  void leave_chunk(const Sequence& sequence);
   bool admit_next(StepPlan& plan);
   PrefixMatch find_match(const Sequence& sequence);
   // Whether there are pages for `next` beside what `match` has, and to spare.

@@ -235,6 +235,25 @@ TEST(Scheduler, WhoIsPreemptedInAChunkBeginsAtTheFirstLayerAgain) {
   EXPECT_TRUE(slices[0].is_whole());
 }
 
+// Whose pages the cache has kept is not computed in another way than if it had never left.
+TEST(Scheduler, WhoLacksOneTokenDecodesAtOnce) {
+  ThreeLayers rig;
+  Sequence first = make_sequence(10, 5);
+  first.use_prefix_cache = true;
+  rig.scheduler.add(&first);
+  for (int i = 0; i < 4; ++i) rig.step(first);
+  ASSERT_EQ(first.n_computed, 11);
+  rig.scheduler.remove(&first);
+  Sequence again = make_sequence(10, 5);
+  again.use_prefix_cache = true;
+  again.tokens = first.tokens;
+  rig.scheduler.add(&again);
+  const auto slices = rig.scheduler.plan().slices;
+  ASSERT_EQ(slices.size(), 2U);
+  EXPECT_EQ(std::pair(slices[1].begin, slices[1].end), (std::pair<int64_t, int64_t>{11, 12}));
+  EXPECT_TRUE(slices[1].is_whole() && slices[1].is_generated());
+}
+
 TEST(Scheduler, WithoutAnswersAChunkEndsAtOnce) {
   ThreeLayers rig;
   Sequence prompt = make_sequence(10, 5);

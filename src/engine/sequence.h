@@ -24,8 +24,7 @@ struct Sequence {
   std::string prefix_scope = {};
   bool use_prefix_cache = true;
 
-  int64_t n_computed = 0;    // [0, n_computed) is in the pages
-  bool is_in_chunk = false;  // what comes next is crossing the model's layers
+  int64_t n_computed = 0;  // [0, n_computed) is in the pages
   std::vector<PageRef> pages = {};
   std::optional<StateRef> state = {};  // after n_computed; of recurrent families
   // Where others are likely to go on from, in order: the ends of system prompt and turns.
@@ -35,7 +34,7 @@ struct Sequence {
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_left() const { return size() - n_computed; }
-  bool is_decoding() const { return n_computed > 0 && n_left() == 1 && !is_in_chunk; }
+  bool is_decoding() const { return n_computed > 0 && n_left() == 1; }
   // Of its first n positions.
   PrefixKeys keys(int64_t n) const {
     return {std::span(tokens).first(static_cast<size_t>(n)), content};

@@ -33,13 +33,15 @@ size_t n_whole_slices(std::span<const SequenceSlice> batch) {
 
 // What of the batch was said of layers, checked: broken only by a mistake of ours.
 void check_layers(std::span<const SequenceSlice> batch, int n_layers, int64_t hidden_dim) {
-  for (const SequenceSlice& slice : batch.subspan(n_whole_slices(batch))) {
-    const LayerRange& first = *batch[n_whole_slices(batch)].layers;
+  const auto partial = batch.subspan(n_whole_slices(batch));
+  if (partial.empty()) return;
+  const LayerRange& first = *partial.front().layers;
+  PENSTOCK_CHECK(0 <= first.begin && first.begin < first.end && first.end <= n_layers,
+                 "layers that the model does not have");
+  for (const SequenceSlice& slice : partial) {
     PENSTOCK_CHECK(slice.layers && slice.layers->begin == first.begin &&
                        slice.layers->end == first.end && slice.origin == TokenOrigin::kPrompt,
                    "slices of different layers in one step");
-    PENSTOCK_CHECK(0 <= first.begin && first.begin < first.end && first.end <= n_layers,
-                   "layers that the model does not have");
     PENSTOCK_CHECK(first.end == n_layers || slice.logits == LogitRows::kNone,
                    "logits in the middle of the model");
     PENSTOCK_CHECK(

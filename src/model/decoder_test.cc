@@ -135,72 +135,6 @@ class TestSequence {
   int64_t position_ = 0;
 };
 
-// What two sequences get: the first's prompt, which crosses the model a layer a step, and the
-// tokens that the second generates in these steps.
-struct Crossing {
-  std::vector<float> prompt_logits, generated_logits;
-};
-
-Crossing cross_a_layer_a_step(LanguageModel& model, const SequenceSlice& prompt,
-                              TestSequence& generating, std::span<const int32_t> generated) {
-  const auto vocab = static_cast<size_t>(model.spec().vocab_size);
-  const int n_layers = model.spec().n_layers();
-  std::vector<float> stream(prompt.tokens.size() * static_cast<size_t>(model.spec().hidden_dim));
-  Crossing all;
-  for (int layer = 0; layer < n_layers; ++layer) {
-    const bool is_last = layer + 1 == n_layers;
-    SequenceSlice part = prompt;
-    part.layers = LayerRange{layer, layer + 1, stream};
-    part.logits = is_last ? LogitRows::kAll : LogitRows::kNone;
-    const std::array batch = {generating.slice(generated.subspan(static_cast<size_t>(layer), 1),
-                                               LogitRows::kLast, TokenOrigin::kGenerated),
-                              part};
-    std::vector<float> logits((is_last ? prompt.tokens.size() + 1 : 1) * vocab);
-    const auto done = model.step(batch, logits);
-    EXPECT_TRUE(done) << done.error().message;
-    const auto split = logits.begin() + static_cast<int64_t>(vocab);
-    all.generated_logits.insert(all.generated_logits.end(), logits.begin(), split);
-    all.prompt_logits.insert(all.prompt_logits.end(), split, logits.end());
-  }
-  return all;
-}
-
-// The same two, each alone and through all layers at once.
-void expect_crossing_changes_nothing(LanguageModel& model) {
-  const auto vocab = static_cast<size_t>(model.spec().vocab_size);
-  const auto n_layers = static_cast<size_t>(model.spec().n_layers());
-  std::vector<int32_t> first(70), second(10 + n_layers);
-  for (size_t i = 0; i < first.size(); ++i) first[i] = static_cast<int32_t>((i * 37 + 5) % 80);
-  for (size_t i = 0; i < second.size(); ++i) second[i] = static_cast<int32_t>((i * 11 + 3) % 80);
-  const auto second_prompt = std::span<const int32_t>(second).first(10);
-  const auto generated = std::span<const int32_t>(second).subspan(10);
-  const std::vector<PageId> a_pages = {PageId{0}, PageId{1}}, b_pages = {PageId{2}};
-
-  Crossing alone;
-  TestSequence a_alone(model, a_pages, 70);
-  a_alone.run(std::span(first).first(20), 20);
-  alone.prompt_logits = a_alone.run(std::span(first).subspan(20), 50);
-  TestSequence b_alone(model, b_pages, 64);
-  b_alone.run(second_prompt, 10);
-  for (size_t i = 0; i < n_layers; ++i) {
-    const std::array slice = {
-        b_alone.slice(generated.subspan(i, 1), LogitRows::kLast, TokenOrigin::kGenerated)};
-    std::vector<float> logits(vocab);
-    ASSERT_TRUE(model.step(slice, logits));
-    alone.generated_logits.insert(alone.generated_logits.end(), logits.begin(), logits.end());
-  }
-
-  const std::vector<PageId> c_pages = {PageId{6}, PageId{3}}, d_pages = {PageId{5}};
-  TestSequence c(model, c_pages, 70);
-  c.run(std::span(first).first(20), 20);
-  TestSequence d(model, d_pages, 64);
-  d.run(second_prompt, 10);
-  const SequenceSlice rest = c.slice(std::span(first).subspan(20), LogitRows::kAll);
-  const Crossing together = cross_a_layer_a_step(model, rest, d, generated);
-  EXPECT_EQ(together.prompt_logits, alone.prompt_logits);
-  EXPECT_EQ(together.generated_logits, alone.generated_logits);
-}
-
 std::vector<PageId> pages(std::initializer_list<uint32_t> ids) {
   std::vector<PageId> all;
   for (const uint32_t id : ids) all.push_back(PageId{id});
@@ -262,6 +196,69 @@ std::vector<int32_t> tokens(size_t n, int32_t seed) {
   for (size_t i = 0; i < n; ++i)
     ids[i] = static_cast<int32_t>((i * 37 + static_cast<size_t>(seed) * 11 + i * i) % 80);
   return ids;
+}
+
+// What two sequences get: the first's prompt, which crosses the model a layer a step, and the
+// tokens that the second generates in these steps.
+struct Crossing {
+  std::vector<float> prompt_logits, generated_logits;
+};
+
+Crossing cross_a_layer_a_step(LanguageModel& model, const SequenceSlice& prompt,
+                              TestSequence& generating, std::span<const int32_t> generated) {
+  const auto vocab = static_cast<size_t>(model.spec().vocab_size);
+  const int n_layers = model.spec().n_layers();
+  std::vector<float> stream(prompt.tokens.size() * static_cast<size_t>(model.spec().hidden_dim));
+  Crossing all;
+  for (int layer = 0; layer < n_layers; ++layer) {
+    const bool is_last = layer + 1 == n_layers;
+    SequenceSlice part = prompt;
+    part.layers = LayerRange{layer, layer + 1, stream};
+    part.logits = is_last ? LogitRows::kAll : LogitRows::kNone;
+    const std::array batch = {generating.slice(generated.subspan(static_cast<size_t>(layer), 1),
+                                               LogitRows::kLast, TokenOrigin::kGenerated),
+                              part};
+    std::vector<float> logits((is_last ? prompt.tokens.size() + 1 : 1) * vocab);
+    const auto done = model.step(batch, logits);
+    EXPECT_TRUE(done) << done.error().message;
+    const auto split = logits.begin() + static_cast<int64_t>(vocab);
+    all.generated_logits.insert(all.generated_logits.end(), logits.begin(), split);
+    all.prompt_logits.insert(all.prompt_logits.end(), split, logits.end());
+  }
+  return all;
+}
+
+// The same two, each alone and through all layers at once.
+void expect_crossing_changes_nothing(LanguageModel& model) {
+  const auto vocab = static_cast<size_t>(model.spec().vocab_size);
+  const auto n_layers = static_cast<size_t>(model.spec().n_layers());
+  const auto first = tokens(70, 1);
+  const auto second = tokens(10 + n_layers, 2);
+  const auto second_prompt = std::span<const int32_t>(second).first(10);
+  const auto generated = std::span<const int32_t>(second).subspan(10);
+
+  Crossing alone;
+  TestSequence a_alone(model, pages({0, 1}), 70);
+  a_alone.run(std::span(first).first(20), 20);
+  alone.prompt_logits = a_alone.run(std::span(first).subspan(20), 50);
+  TestSequence b_alone(model, pages({2}), 64);
+  b_alone.run(second_prompt, 10);
+  for (size_t i = 0; i < n_layers; ++i) {
+    const std::array slice = {
+        b_alone.slice(generated.subspan(i, 1), LogitRows::kLast, TokenOrigin::kGenerated)};
+    std::vector<float> logits(vocab);
+    ASSERT_TRUE(model.step(slice, logits));
+    alone.generated_logits.insert(alone.generated_logits.end(), logits.begin(), logits.end());
+  }
+
+  TestSequence c(model, pages({6, 3}), 70);
+  c.run(std::span(first).first(20), 20);
+  TestSequence d(model, pages({5}), 64);
+  d.run(second_prompt, 10);
+  const SequenceSlice rest = c.slice(std::span(first).subspan(20), LogitRows::kAll);
+  const Crossing together = cross_a_layer_a_step(model, rest, d, generated);
+  EXPECT_EQ(together.prompt_logits, alone.prompt_logits);
+  EXPECT_EQ(together.generated_logits, alone.generated_logits);
 }
 
 // The exact class: bits do not depend on chunking, threads, isa, pages, load mode or company.
