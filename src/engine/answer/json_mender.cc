@@ -164,10 +164,7 @@ JsonMender::Step JsonMender::push_after_value(char byte, std::string& out) {
 }
 
 JsonMender::Step JsonMender::push_string(char byte, std::string& out) {
-  if (!escape_.empty()) {
-    push_escape(byte, out);
-    return Step::kMore;
-  }
+  if (!escape_.empty()) return push_escape(byte, out);
   if (byte == '\\') {
     escape_ = byte;
     return Step::kMore;
@@ -182,23 +179,23 @@ JsonMender::Step JsonMender::push_string(char byte, std::string& out) {
   return Step::kMore;
 }
 
-void JsonMender::push_escape(char byte, std::string& out) {
+JsonMender::Step JsonMender::push_escape(char byte, std::string& out) {
   constexpr std::string_view kShort = "\"\\/bfnrt";
   const bool begins_code = escape_.size() == 1 && byte == 'u';
   const bool is_code = escape_.size() > 1 && std::isxdigit(static_cast<unsigned char>(byte)) != 0;
   if (begins_code || is_code) {
     escape_ += byte;
     if (escape_.size() == 6) out += std::exchange(escape_, {});
-    return;
+    return Step::kMore;
   }
   const std::string begun = std::exchange(escape_, {});
   if (begun.size() == 1 && kShort.find(byte) != std::string_view::npos) {
     out += begun + byte;
-    return;
+    return Step::kMore;
   }
   // The backslash was meant as one.
   out += '\\' + begun;
-  push_string(byte, out);
+  return push_string(byte, out);
 }
 
 JsonMender::Step JsonMender::push_word(char byte, std::string& out) {

@@ -51,7 +51,7 @@ class JsonMender {
   Step close(char byte, std::string& out);
   Step push_after_value(char byte, std::string& out);
   Step push_string(char byte, std::string& out);
-  void push_escape(char byte, std::string& out);
+  Step push_escape(char byte, std::string& out);
   Step push_word(char byte, std::string& out);
   Step broken(char byte, std::string& out);
   void write_comma(std::string& out);

@@ -51,6 +51,12 @@ TEST(JsonMender, MendsWhatCanMeanOneThingOnly) {
                 R"([true,false,null,"NaN","007","1e999",".5","-","yes"])");
 }
 
+TEST(JsonMender, ATextEndsWhereABegunEscapeMeetsItsQuote) {
+  expect_mended(R"("path\u")", R"("path\\u")");
+  expect_mended(R"("path\u12")", R"("path\\u12")");
+  expect_mended(R"({"a\u":"b\u1"})", R"({"a\\u":"b\\u1"})");
+}
+
 TEST(JsonMender, ABareWordEndsBeforeWhatFollows) {
   for (const std::string text : {"12,", "12}", "12 "}) {
     const Mended mended = mend(text);
