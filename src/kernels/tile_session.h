@@ -2,13 +2,21 @@
 // they are in use the OS saves 8 KiB more at each change of threads.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 namespace penstock {
 
-// While one lives, the thread's eight tiles are 16 rows of 64 bytes each. One at a time on a
-// thread; only where Isa::kAmx is supported.
+struct TileShape {
+  uint8_t rows = 16;
+  uint8_t row_bytes = 64;
+};
+
+// While one lives, the thread's eight tiles have these shapes. One at a time on a thread; only
+// where Isa::kAmx is supported.
 class TileSession {
  public:
-  TileSession();
+  explicit TileSession(const std::array<TileShape, 8>& shapes = {});
   TileSession(const TileSession&) = delete;
   TileSession& operator=(const TileSession&) = delete;
   ~TileSession();

@@ -34,7 +34,7 @@ void quantise_group_ref(const float* x, int64_t n, const GroupCodes& to) {
   }
   *to.scale = scale;
   to.sums_16[0] = scale * static_cast<float>(sums[0]);
-  to.sums_16[1] = scale * static_cast<float>(sums[1]);
+  to.sums_16[kInt16RowGroup] = scale * static_cast<float>(sums[1]);
   *to.sum_32 = scale * static_cast<float>(sums[0] + sums[1]);
 }
 
@@ -44,11 +44,18 @@ void Int16Rows::resize(int64_t n_rows, int64_t cols) {
   n_rows_ = n_rows;
   cols_ = cols;
   padded_ = round_up(cols, kInt16Span);
-  high_.resize(size(n_rows * padded_));
-  low_.resize(high_.size());
-  scales_.resize(size(n_rows * padded_ / kInt16Group));
+  codes_.resize(size(2 * round_up(n_rows, kInt16RowGroup) * padded_));
+  scales_.resize(size(round_up(n_rows, kInt16RowGroup) * padded_ / kInt16Group));
   sums_32_.resize(scales_.size());
   sums_16_.resize(2 * scales_.size());
+}
+
+int64_t Int16Rows::first_scale(int64_t i) const {
+  return i / kInt16RowGroup * kInt16RowGroup * (padded_ / kInt16Group) + i % kInt16RowGroup;
+}
+
+int64_t Int16Rows::first_half_sum(int64_t i) const {
+  return 2 * first_scale(i) - i % kInt16RowGroup;
 }
 
 void Int16Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
@@ -57,30 +64,32 @@ void Int16Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
                               : isa >= Isa::kAvx2 ? quantise_group_avx2
                                                   : quantise_group_ref;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
+    int8_t* const high = &codes_[size(2 * i * padded_)];
     for (int64_t k = 0; k < cols_; k += kInt16Group) {
-      const int64_t group = (i * padded_ + k) / kInt16Group;
-      const size_t at = size(i * padded_ + k);
-      const GroupCodes to = {&high_[at], &low_[at], &scales_[size(group)], &sums_32_[size(group)],
-                             &sums_16_[size(2 * group)]};
-      const int64_t n = std::min(kInt16Group, cols_ - k);
-      quantise_group(x.row(i) + k, n, to);
+      const int64_t group = k / kInt16Group * kInt16RowGroup;
+      const GroupCodes to = {high + k, high + padded_ + k, &scales_[size(first_scale(i) + group)],
+                             &sums_32_[size(first_scale(i) + group)],
+                             &sums_16_[size(first_half_sum(i) + 2 * group)]};
+      quantise_group(x.row(i) + k, std::min(kInt16Group, cols_ - k), to);
     }
     pad(i);
   }
 }
 
 void Int16Rows::pad(int64_t i) {
-  const int64_t end = (i + 1) * padded_ / kInt16Group;
-  const int64_t n_groups = (padded_ - round_up(cols_, kInt16Group)) / kInt16Group;
-  std::fill_n(scales_.begin() + end - n_groups, n_groups, 0.0F);
-  std::fill_n(sums_32_.begin() + end - n_groups, n_groups, 0.0F);
-  std::fill_n(sums_16_.begin() + 2 * (end - n_groups), 2 * n_groups, 0.0F);
+  const int64_t n_groups = padded_ / kInt16Group;
+  for (int64_t g = ceil_div(cols_, kInt16Group); g < n_groups; ++g) {
+    scales_[size(first_scale(i) + g * kInt16RowGroup)] = 0.0F;
+    sums_32_[size(first_scale(i) + g * kInt16RowGroup)] = 0.0F;
+    sums_16_[size(first_half_sum(i) + 2 * g * kInt16RowGroup)] = 0.0F;
+    sums_16_[size(first_half_sum(i) + (2 * g + 1) * kInt16RowGroup)] = 0.0F;
+  }
 }
 
 Int16Row Int16Rows::row(int64_t i) const {
-  const int64_t groups = padded_ / kInt16Group;
-  return {&high_[size(i * padded_)], &low_[size(i * padded_)], &scales_[size(i * groups)],
-          &sums_32_[size(i * groups)], &sums_16_[size(2 * i * groups)]};
+  const int8_t* const high = &codes_[size(2 * i * padded_)];
+  return {high, high + padded_, &scales_[size(first_scale(i))], &sums_32_[size(first_scale(i))],
+          &sums_16_[size(first_half_sum(i))]};
 }
 
 }  // namespace penstock

@@ -72,7 +72,7 @@ void quantise_group_avx2(const float* x, int64_t n, const GroupCodes& to) {
                       sum(_mm256_add_epi32(codes[2], codes[3]))};
   *to.scale = scale;
   to.sums_16[0] = scale * static_cast<float>(sums[0]);
-  to.sums_16[1] = scale * static_cast<float>(sums[1]);
+  to.sums_16[kInt16RowGroup] = scale * static_cast<float>(sums[1]);
   *to.sum_32 = scale * static_cast<float>(sums[0] + sums[1]);
 }
 

@@ -35,7 +35,7 @@ void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to) {
   const int sums[] = {_mm512_reduce_add_epi32(codes[0]), _mm512_reduce_add_epi32(codes[1])};
   *to.scale = scale;
   to.sums_16[0] = scale * static_cast<float>(sums[0]);
-  to.sums_16[1] = scale * static_cast<float>(sums[1]);
+  to.sums_16[kInt16RowGroup] = scale * static_cast<float>(sums[1]);
   *to.sum_32 = scale * static_cast<float>(sums[0] + sums[1]);
 }
 

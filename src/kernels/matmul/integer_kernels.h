@@ -12,7 +12,7 @@ struct GroupCodes {
   int8_t* low = nullptr;
   float* scale = nullptr;
   float* sum_32 = nullptr;
-  float* sums_16 = nullptr;
+  float* sums_16 = nullptr;  // of the first half, and kInt16RowGroup further of the second
 };
 
 void quantise_group_avx2(const float* x, int64_t n, const GroupCodes& to);
@@ -38,5 +38,8 @@ struct IntegerKernels {
 const IntegerKernels& integer_kernels_avx2();
 const IntegerKernels& integer_kernels_avxvnni();  // where has_avx_vnni()
 const IntegerKernels& integer_kernels_avx512();
+// For kLeastTileTokens and more; fewer are slower than by integer_kernels_avx512().
+const IntegerKernels& integer_kernels_amx();
+inline constexpr int64_t kLeastTileTokens = 3;
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// 16 weight rows of the integer product, a row to a lane. Only for files named *_avx512.cc. The
-// same names are in integer_lanes_avx2.h; integer_panels.h is written in them.
+// 16 weight rows of the integer product, a row to a lane. Only for files named *_avx512.cc or
+// *_amx.cc. The same names are in integer_lanes_avx2.h; integer_panels.h is written in them.
 #pragma once
 
 #include <immintrin.h>

@@ -24,24 +24,28 @@ namespace {
   return all_words(word);
 }
 
-// Adds one group's share to each token's sums.
+// Adds a group's share to a token's sums: `products` is sum u code of the panel's rows.
+template <class Panel>
+[[gnu::always_inline]] inline void add_products(Words products, Floats factors, Floats offsets,
+                                                const Int16Row& token, int64_t group, Floats& sum) {
+  const Floats scale = all_floats(token.scale(group * Panel::kGroup / kInt16Group));
+  const float code_sum = Panel::kGroup == 32 ? token.sum_32(group) : token.sum_16(group);
+  sum = fma_floats(to_floats(products), factors * scale, sum);
+  sum = fma_floats(offsets, all_floats(code_sum), sum);
+}
+
+// The same for T tokens, whose products are yet to be made.
 template <class Products, class Panel, int T>
 [[gnu::always_inline]] inline void add_group(const Words* codes, Floats factors, Floats offsets,
                                              const Int16Row* x, int64_t group, Floats (&sums)[T]) {
-  constexpr int kGroup = Panel::kGroup;
   constexpr int kAtOnce = std::min(T, Products::kTokensAtOnce);
 #pragma GCC unroll 8
   for (int first = 0; first < T; first += kAtOnce) {
     Words products[kAtOnce];
-    Products::template sum<Panel, kAtOnce>(codes, x + first, group * kGroup, products);
+    Products::template sum<Panel, kAtOnce>(codes, x + first, group * Panel::kGroup, products);
 #pragma GCC unroll 4
     for (int i = 0; i < kAtOnce; ++i) {
-      const Int16Row& token = x[first + i];
-      const float* const code_sums = kGroup == 32 ? token.sums_32 : token.sums_16;
-      const Floats scale = all_floats(token.scales[group * kGroup / kInt16Group]);
-      Floats& sum = sums[first + i];
-      sum = fma_floats(to_floats(products[i]), factors * scale, sum);
-      sum = fma_floats(offsets, all_floats(code_sums[group]), sum);
+      add_products<Panel>(products[i], factors, offsets, x[first + i], group, sums[first + i]);
     }
   }
 }
@@ -80,37 +84,46 @@ void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row
   }
 }
 
-// Eight tokens at a time, then four, two, one: what a token gets does not depend on the others.
-template <class Products, class Panel>
-void multiply_rows(const StoredRows& w, int64_t n_rows, Range rows, const Int16Row* x,
-                   int64_t n_tokens, float scale, float* y, int64_t y_stride) {
+// multiply(row, stored) for the panels that hold `rows`: from `row` on, of which those in `stored`
+// are asked for. The sums of others go nowhere; so the last panel may reach back.
+template <class F>
+[[gnu::always_inline]] inline void for_each_panel(int64_t n_rows, Range rows, F multiply) {
   const int64_t first = rows.begin / kPanelRows * kPanelRows;
   for (int64_t begin = first; begin < rows.end; begin += kPanelRows) {
-    // A panel may hold rows that are not asked for, whose sums go nowhere; so may the last, which
-    // reaches back.
     const int64_t row = std::min(begin, n_rows - kPanelRows);
-    const Range stored = {std::max(begin, rows.begin) - row,
-                          std::min(begin + kPanelRows, rows.end) - row};
-    float* const to = y + row;
-    const auto multiply = [&]<int T>(int64_t t) {
-      multiply_panel<Products, Panel, T>(w, row, /*ahead=*/t == 0, x + t, scale, stored,
-                                         to + t * y_stride, y_stride);
-    };
-    int64_t t = 0;
-    for (; t + 8 <= n_tokens; t += 8) multiply.template operator()<8>(t);
-    for (; t + 4 <= n_tokens; t += 4) multiply.template operator()<4>(t);
-    for (; t + 2 <= n_tokens; t += 2) multiply.template operator()<2>(t);
-    for (; t < n_tokens; ++t) multiply.template operator()<1>(t);
+    multiply(row, Range{std::max(begin, rows.begin) - row,
+                        std::min(begin + kPanelRows, rows.end) - row});
   }
 }
 
+// Eight tokens at a time, then four, two, one: what a token gets does not depend on the others.
 template <class Products>
+struct LaneProduct {
+  template <class Panel>
+  static void multiply_rows(const StoredRows& w, int64_t n_rows, Range rows, const Int16Row* x,
+                            int64_t n_tokens, float scale, float* y, int64_t y_stride) {
+    for_each_panel(n_rows, rows, [&](int64_t row, Range stored) {
+      const auto multiply = [&]<int T>(int64_t t) {
+        multiply_panel<Products, Panel, T>(w, row, /*ahead=*/t == 0, x + t, scale, stored,
+                                           y + row + t * y_stride, y_stride);
+      };
+      int64_t t = 0;
+      for (; t + 8 <= n_tokens; t += 8) multiply.template operator()<8>(t);
+      for (; t + 4 <= n_tokens; t += 4) multiply.template operator()<4>(t);
+      for (; t + 2 <= n_tokens; t += 2) multiply.template operator()<2>(t);
+      for (; t < n_tokens; ++t) multiply.template operator()<1>(t);
+    });
+  }
+};
+
+// Product::multiply_rows<Panel> for every format and layout.
+template <class Product>
 constexpr IntegerKernels make_integer_kernels() {
   IntegerKernels kernels;
   const auto set = [&]<class Rows, class Interleaved>(Format format) {
     const auto at = static_cast<size_t>(format);
-    kernels.multiply_rows[at] = multiply_rows<Products, Rows>;
-    kernels.multiply_interleaved[at] = multiply_rows<Products, Interleaved>;
+    kernels.multiply_rows[at] = Product::template multiply_rows<Rows>;
+    kernels.multiply_interleaved[at] = Product::template multiply_rows<Interleaved>;
   };
   const auto set_blocks = [&]<Format format, template <class> class Panel>() {
     set.template operator()<Panel<RowBlocks<format>>, Panel<InterleavedBlocks<format>>>(format);

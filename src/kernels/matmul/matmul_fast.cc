@@ -18,11 +18,13 @@ namespace {
 // Columns that are widened to float32 before they are rounded. A multiple of every format's group.
 constexpr int64_t kWidenedCols = 256;
 
-MultiplyIntegerRows integer_kernel(Isa isa, const MatrixView& w) {
+MultiplyIntegerRows integer_kernel(Isa isa, const MatrixView& w, int64_t n_tokens) {
   if (isa < Isa::kAvx2 || w.rows < kLeastIntegerRows) return nullptr;
-  const IntegerKernels& kernels = isa >= Isa::kAvx512 ? integer_kernels_avx512()
-                                  : has_avx_vnni()    ? integer_kernels_avxvnni()
-                                                      : integer_kernels_avx2();
+  const bool tiles = isa == Isa::kAmx && n_tokens >= kLeastTileTokens;
+  const IntegerKernels& kernels = tiles                 ? integer_kernels_amx()
+                                  : isa >= Isa::kAvx512 ? integer_kernels_avx512()
+                                  : has_avx_vnni()      ? integer_kernels_avxvnni()
+                                                        : integer_kernels_avx2();
   return kernels.of(w.format, w.layout);
 }
 
@@ -152,7 +154,9 @@ void FastActivations::prepare(Range parts) {
   if (uses_tiles() && tiles.size() > 0) tiles_.pack(prefill_rows(), tiles);
 }
 
-bool has_integer_kernel(Isa isa, const MatrixView& w) { return integer_kernel(isa, w) != nullptr; }
+bool has_integer_kernel(Isa isa, const MatrixView& w) {
+  return integer_kernel(isa, w, /*n_tokens=*/1) != nullptr;
+}
 
 void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations& x,
                  Rows<float> y) {
@@ -168,7 +172,7 @@ void matmul_fast(Isa isa, const MatrixView& w, Range rows, const FastActivations
   const Rows<float> y_decode = {y.data, decode.n_rows, y.cols, y.stride};
   const Rows<float> y_prefill = {y.row(decode.n_rows), prefill.n_rows, y.cols, y.stride};
   if (decode.n_rows > 0) {
-    if (const MultiplyIntegerRows kernel = integer_kernel(isa, w)) {
+    if (const MultiplyIntegerRows kernel = integer_kernel(isa, w, decode.n_rows)) {
       PENSTOCK_CHECK(x.codes().n_rows() == decode.n_rows, "no codes were made for this matrix");
       multiply_integer(kernel, w, rows, x.codes(), y_decode);
     } else {

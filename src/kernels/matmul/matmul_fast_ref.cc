@@ -32,7 +32,7 @@ void matmul_integer_ref(const MatrixView& w, Range rows, const Int16Rows& x, Row
       w, rows, x.n_rows(), [](float weight) { return weight; },
       [&](int64_t t, int64_t k) {
         const Int16Row row = x.row(t);
-        return double{row.scales[k / kInt16Group]} * (256 * row.high[k] + row.low[k]);
+        return double{row.scale(k / kInt16Group)} * (256 * row.high[k] + row.low[k]);
       },
       y);
 }

@@ -81,12 +81,14 @@ std::vector<const IntegerKernels*> every_integer_kernels() {
   if (supported_isas().back() >= Isa::kAvx2) all.push_back(&integer_kernels_avx2());
   if (has_avx_vnni()) all.push_back(&integer_kernels_avxvnni());
   if (supported_isas().back() >= Isa::kAvx512) all.push_back(&integer_kernels_avx512());
+  if (supported_isas().back() >= Isa::kAmx) all.push_back(&integer_kernels_amx());
   return all;
 }
 std::string_view name_of(const IntegerKernels& kernels) {
   return &kernels == &integer_kernels_avx2()      ? "avx2"
          : &kernels == &integer_kernels_avxvnni() ? "avxvnni"
-                                                  : "avx512";
+         : &kernels == &integer_kernels_avx512()  ? "avx512"
+                                                  : "amx";
 }
 
 // kUntouched where `rows` are not; nothing where the format has no kernel.
@@ -164,7 +166,7 @@ TEST_P(MatmulFast, DecodeIsNearTheReferenceOnTheSameCodes) {
         const auto t = static_cast<int64_t>(i) / w.rows;
         const Int16Row row = codes.row(t);
         for (int64_t k = 0; k < w.cols; ++k) {
-          widest[static_cast<size_t>(k)] = row.scales[k / kInt16Group] * kLargestCode;
+          widest[static_cast<size_t>(k)] = row.scale(k / kInt16Group) * kLargestCode;
         }
         const double bound =
             rounding(w.cols) * magnitude(w, static_cast<int64_t>(i) % w.rows, widest.data());
@@ -450,12 +452,12 @@ TEST(Int16Rows, CodesAreTheNearestAndEveryIsaAgrees) {
         const Int16Row row = rows.row(t);
         const Int16Row same = scalar.row(t);
         for (int64_t k = 0; k < cols; ++k) {
-          const float scale = row.scales[k / kInt16Group];
+          const float scale = row.scale(k / kInt16Group);
           ASSERT_EQ(row.high[k], same.high[k]) << to_string(isa) << ' ' << k;
           ASSERT_EQ(row.low[k], same.low[k]) << to_string(isa) << ' ' << k;
-          ASSERT_EQ(scale, same.scales[k / kInt16Group]) << to_string(isa);
-          ASSERT_EQ(row.sums_16[k / 16], same.sums_16[k / 16]);
-          ASSERT_EQ(row.sums_32[k / 32], same.sums_32[k / 32]);
+          ASSERT_EQ(scale, same.scale(k / kInt16Group)) << to_string(isa);
+          ASSERT_EQ(row.sum_16(k / 16), same.sum_16(k / 16));
+          ASSERT_EQ(row.sum_32(k / 32), same.sum_32(k / 32));
           const float number = x[static_cast<size_t>(t * cols + k)];
           ASSERT_LE(std::abs(number - scale * static_cast<float>(code(row, k))), 0.505F * scale);
         }
@@ -474,8 +476,8 @@ TEST(Int16Rows, GroupsOfTinyNumbersHaveCodesOfZero) {
     rows.quantise(isa, dense_rows(std::as_const(x).data(), 1, 40), {0, 1});
     for (int64_t k = 0; k < 40; ++k) EXPECT_EQ(code(rows.row(0), k), 0) << to_string(isa);
     for (int64_t group = 0; group < 2; ++group) {
-      EXPECT_LT(rows.row(0).scales[group], 0x1p-100F) << to_string(isa);
-      EXPECT_EQ(rows.row(0).sums_32[group], 0.0F) << to_string(isa);
+      EXPECT_LT(rows.row(0).scale(group), 0x1p-100F) << to_string(isa);
+      EXPECT_EQ(rows.row(0).sum_32(group), 0.0F) << to_string(isa);
     }
   }
 }
@@ -491,10 +493,10 @@ TEST(Int16Rows, NothingOfLongerRowsIsLeftBehindShorterOnes) {
     rows.quantise(isa, dense_rows(x.data(), 2, 40), {0, 2});
     for (int64_t t = 0; t < 2; ++t) {
       for (int64_t group = 2; group < kInt16Span / kInt16Group; ++group) {
-        EXPECT_EQ(rows.row(t).scales[group], 0.0F) << to_string(isa) << ' ' << group;
-        EXPECT_EQ(rows.row(t).sums_32[group], 0.0F) << to_string(isa) << ' ' << group;
-        EXPECT_EQ(rows.row(t).sums_16[2 * group], 0.0F) << to_string(isa) << ' ' << group;
-        EXPECT_EQ(rows.row(t).sums_16[2 * group + 1], 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).scale(group), 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).sum_32(group), 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).sum_16(2 * group), 0.0F) << to_string(isa) << ' ' << group;
+        EXPECT_EQ(rows.row(t).sum_16(2 * group + 1), 0.0F) << to_string(isa) << ' ' << group;
       }
     }
   }
@@ -509,7 +511,7 @@ TEST(Int16Rows, SumsAreThoseOfTheCodes) {
   for (int half = 0; half < 4; ++half) {
     int sum = 0;
     for (int k = 16 * half; k < 16 * half + 16; ++k) sum += code(row, k);
-    EXPECT_EQ(row.sums_16[half], row.scales[half / 2] * static_cast<float>(sum));
+    EXPECT_EQ(row.sum_16(half), row.scale(half / 2) * static_cast<float>(sum));
   }
 }
 

@@ -79,7 +79,7 @@ struct Avx2Products {
   }
 };
 
-constexpr IntegerKernels kKernels = make_integer_kernels<Avx2Products>();
+constexpr IntegerKernels kKernels = make_integer_kernels<LaneProduct<Avx2Products>>();
 
 }  // namespace
 

@@ -13,7 +13,7 @@ struct Avx512Vnni {
   }
 };
 
-constexpr IntegerKernels kKernels = make_integer_kernels<VnniProducts<Avx512Vnni>>();
+constexpr IntegerKernels kKernels = make_integer_kernels<LaneProduct<VnniProducts<Avx512Vnni>>>();
 
 }  // namespace
 

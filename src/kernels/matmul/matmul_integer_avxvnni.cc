@@ -13,7 +13,7 @@ struct AvxVnni {
   }
 };
 
-constexpr IntegerKernels kKernels = make_integer_kernels<VnniProducts<AvxVnni>>();
+constexpr IntegerKernels kKernels = make_integer_kernels<LaneProduct<VnniProducts<AvxVnni>>>();
 
 }  // namespace
 
