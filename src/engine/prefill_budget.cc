@@ -34,8 +34,11 @@ constexpr double kSlack = 1.1;
 // Chunks take turns in size, so that the cost of a token shows.
 constexpr double kSmallerTurn = 0.75;
 // Steps' worth of time that the answers can owe to prefill, and it to them.
-constexpr double kMostCredit = 4.0;
+constexpr double kMostCredit = 16.0;
 constexpr double kMostDebt = 64.0;
+// What they owe beyond this is from steps that they had alone, and lets a prompt of some hundred
+// tokens in sooner.
+constexpr double kUsualCredit = 4.0;
 
 double updated(double estimate, double measured, double share) {
   const double bounded =
@@ -52,8 +55,11 @@ bool PrefillBudget::is_due(int64_t n_decodes) const {
 }
 
 double PrefillBudget::room(int64_t n_decodes) const {
-  const double step = std::min(1.0 / options_.share, options_.longest_step);
-  return decode_seconds(n_decodes).value_or(0.0) * (step - 1.0);
+  const double alone = decode_seconds(n_decodes).value_or(0.0);
+  const bool is_owed = credit_seconds_ > kUsualCredit * alone;
+  const double of_share = is_owed ? options_.longest_step : 1.0 / options_.share;
+  const double step = std::min(of_share, options_.longest_step);
+  return alone * (step - 1.0);
 }
 
 int64_t PrefillBudget::chunk_tokens(int64_t n_decodes) const {

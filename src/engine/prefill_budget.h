@@ -49,7 +49,7 @@ class PrefillBudget {
   void record_undisturbed(int64_t n_decodes, double seconds);
   std::optional<double> decode_seconds(int64_t n_decodes) const;
   bool is_unbounded(int64_t n_decodes) const { return n_decodes == 0 || options_.share <= 0.0; }
-  // What prefill may take of a step, so that the answers keep their share.
+  // What prefill may take of a step, so that the answers keep their share on average.
   double room(int64_t n_decodes) const;
 
   PrefillBudgetOptions options_;

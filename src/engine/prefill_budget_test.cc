@@ -50,6 +50,7 @@ class Steps {
   struct Outcome {
     double kept = 0.0;     // share of their speed that the answers keep
     double longest = 0.0;  // step, in undisturbed ones
+    double seconds = 0.0;  // until the prompt's last step ended
   };
   // A prompt of n tokens beside n_decodes running answers.
   Outcome run_prompt(int64_t n_decodes, int64_t n) {
@@ -77,7 +78,7 @@ class Steps {
       n_steps += 1.0;
     }
     const double usual = machine.undisturbed(n_decodes);
-    return {n_steps * usual / elapsed, longest / usual};
+    return {n_steps * usual / elapsed, longest / usual, elapsed};
   }
 
   FakeMachine machine;
@@ -131,6 +132,20 @@ TEST(PrefillBudget, RunningAnswersKeepTheirShare) {
       }
     }
   }
+}
+
+TEST(PrefillBudget, AnswersThatWereLeftAloneLetAPromptInSooner) {
+  const PrefillBudgetOptions options;
+  Steps steps({}, options);
+  steps.run_alone(512);
+  steps.run_undisturbed(2);
+  steps.run_undisturbed(2);
+  steps.run_prompt(2, 4000);  // to learn it
+  for (int i = 0; i < 32; ++i) steps.run_undisturbed(2);
+  const auto outcome = steps.run_prompt(2, 60);
+  const double without_answers = steps.machine.seconds({.n_prefill = 60, .n_layers = 12});
+  EXPECT_LT(outcome.seconds, without_answers / (1.0 - options.share));
+  EXPECT_LE(outcome.longest, 4.0);
 }
 
 // Weights unpacked and keys read for a chunk of any size take many decode steps: there is no small
