@@ -15,12 +15,14 @@ namespace {
 constexpr int kTokens = int{kInt16RowGroup};
 
 // Tiles 0 and 1 have sums, 2 and 3 weights' codes, 4 and 5 tokens': of even groups and of odd.
+// Multiplying and storing take a cycle for each row: there are no more than tokens have.
 template <class Panel>
-TileSession begin_tiles() {
-  constexpr TileShape kSumShape = {2 * kTokens, 64};
-  constexpr TileShape kTokenShape = {2 * kTokens, Panel::kGroup};
-  constexpr TileShape kWeightShape = {Panel::kGroup / 4, 64};
-  return TileSession({kSumShape, kSumShape, kWeightShape, kWeightShape, kTokenShape, kTokenShape});
+TileSession begin_tiles(int64_t n_tokens) {
+  const auto rows = static_cast<uint8_t>(2 * std::min<int64_t>(n_tokens, kTokens));
+  const TileShape sums = {rows, 64};
+  const TileShape weights = {Panel::kGroup / 4, 64};
+  const TileShape tokens = {rows, Panel::kGroup};
+  return TileSession({sums, sums, weights, weights, tokens, tokens});
 }
 
 // A group of a panel's columns on its way through the stages of multiply_panel.
@@ -150,7 +152,7 @@ struct TileProduct {
   template <class Panel>
   static void multiply_rows(const StoredRows& w, int64_t n_rows, Range rows, const Int16Row* x,
                             int64_t n_tokens, float scale, float* y, int64_t y_stride) {
-    const TileSession tiles = begin_tiles<Panel>();
+    const TileSession tiles = begin_tiles<Panel>(n_tokens);
     for_each_panel(n_rows, rows, [&](int64_t row, Range stored) {
       for (int64_t t = 0; t < n_tokens; t += kTokens) {
         const auto n = static_cast<int>(std::min<int64_t>(kTokens, n_tokens - t));
