@@ -50,6 +50,8 @@ class WeightStore {
 
   LoadMode mode() const { return mode_; }
   uint64_t bytes() const { return bytes_; }                      // of weights in memory
+  // Each file's bytes where they are in memory, for measurements.
+  std::span<const std::span<const std::byte>> files() const { return files_; }
   bool is_interleaved() const { return !interleaved_.empty(); }  // some of them
   // What was not done as asked, for the caller's log; or empty.
   const std::string& note() const { return note_; }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/attention/attention.h"
+#include "kernels/machine_limits/machine_limits.h"
 #include "kernels/rms_norm/rms_norm.h"
 #include "model/decoder_spec.h"
 #include "tensor/codec.h"
@@ -126,6 +127,14 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
   run_layers(step, x);
   write_logits(step, x, logits);
   return {};
+}
+
+double Decoder::read_weights() {
+  double seconds = 0.0;
+  for (const std::span<const std::byte> file : weights_.files()) {
+    seconds += read_seconds(*pool_, compute_.isa, file);
+  }
+  return seconds;
 }
 
 void Decoder::set_profile(Profile* profile) {

@@ -67,6 +67,10 @@ class LanguageModel {
   // From now on adds to it where steps spend their time; null: no longer. It outlives its use.
   virtual void set_profile(Profile* /*profile*/) {}
 
+  // Reads all weights once with all workers, and does nothing else: in how many seconds. No step can
+  // be quicker that reads them from there. 0: not known.
+  virtual double read_weights() { return 0.0; }
+
   // Recurrent families keep a state of fixed size per sequence, which a step reads and leaves as it
   // is after the slice's tokens (after an error: undefined). This many fit; 0: the family has none.
   virtual int64_t n_states() const { return 0; }

@@ -235,7 +235,11 @@ class Bench(unittest.TestCase):
     def test_a_breakdown_sums_to_the_step(self):
         done = penstock("bench", MIXTURE, "--prefill", 32, "--decode", 8, "--repetitions", 2, "--chunk", 16, "--breakdown", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        prefill, decode = (row["breakdown"] for row in json.loads(done.stdout)["rows"])
+        report = json.loads(done.stdout)
+        self.assertGreater(report["weights"]["bytes"], 0)
+        self.assertEqual(set(report["weights"]["read_bytes_s"]), {"at_once", "after_rest"})
+        self.assertTrue(all(rate > 0 for rate in report["weights"]["read_bytes_s"].values()))
+        prefill, decode = (row["breakdown"] for row in report["rows"])
         self.assertEqual((prefill["steps"], decode["steps"]), (2 * 2, 2 * 8))
         for step in (prefill, decode):
             lines = {line["operation"]: line for line in step["by_operation"]}
@@ -253,6 +257,8 @@ class Bench(unittest.TestCase):
         for kind in ("prefill", "decode"):
             self.assertRegex(done.stdout, rf"(?m)^{kind} step +ms +share +waiting ms +MB +GB/s +GOP/s$")
         self.assertEqual(len(re.findall(r"(?m)^whole step +[\d.]+ +100.0% ", done.stdout)), 2)
+        self.assertRegex(done.stdout, r"\nthe weights read from end to end, and nothing else: [\d.]+ GB at [\d.]+ GB/s, "
+                                      r"after a second's rest at [\d.]+ GB/s\n$")
 
 
 class BenchKernels(Folder):

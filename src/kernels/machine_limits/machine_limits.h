@@ -22,9 +22,12 @@ inline constexpr Arithmetic kAllArithmetic[] = {Arithmetic::kFloat32, Arithmetic
                                                 Arithmetic::kBf16Tiles, Arithmetic::kInt8Tiles};
 std::string_view to_string(Arithmetic arithmetic);
 
-// Bytes a second at which the pool's workers together read `bytes` with the isa's widest loads and
-// do nothing else: the best of n_passes, after one that is not timed. A memory's rate wants more
-// bytes than the caches hold.
+// Seconds in which the pool's workers together read `bytes` with the isa's widest loads and do
+// nothing else.
+double read_seconds(Pool& pool, Isa isa, std::span<const std::byte> bytes);
+
+// Bytes a second of that: the best of n_passes, after one that is not timed. A memory's rate wants
+// more bytes than the caches hold.
 double read_rate(Pool& pool, Isa isa, std::span<const std::byte> bytes, int n_passes);
 
 // Operations a second of all workers together in loops that stay in registers: the best of n_passes
