@@ -5,11 +5,11 @@
 
 #include <clocale>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <system_error>
 #include <utility>
 
+#include "os/environment.h"
 #include "os/terminal.h"
 
 namespace penstock {
@@ -35,7 +35,9 @@ class EditingReader : public LineReader {
         history_file_(std::move(history_file)),
         edit_(el_init("penstock", stdin, stdout, stderr)),
         history_(history_init()) {
-    std::setlocale(LC_CTYPE, "");  // how wide a character is
+    // How wide a character is.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): before the first question no thread reads the locale
+    std::setlocale(LC_CTYPE, "");
     el_set(edit_, EL_CLIENTDATA, this);
     el_set(edit_, EL_PROMPT, &EditingReader::prompt);
     el_set(edit_, EL_EDITOR, "emacs");
@@ -123,12 +125,8 @@ std::unique_ptr<LineReader> make_line_reader(const std::string& prompt,
 }
 
 std::filesystem::path chat_history_file() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::filesystem::path base =
-      state != nullptr && *state != '\0'
-          ? std::filesystem::path(state)
-          : std::filesystem::path(home != nullptr ? home : ".") / ".local/state";
+  std::filesystem::path base = environment_variable("XDG_STATE_HOME");
+  if (base.empty()) base = std::filesystem::path(environment_variable("HOME")) / ".local/state";
   return base / "penstock/chat_history";
 }
 

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "cli/engine_model.h"
 #include "cli/pack_verifier.h"
 #include "cli/progress.h"
+#include "os/environment.h"
 #include "os/signals.h"
 #include "server/server.h"
 
@@ -44,9 +44,9 @@ Result<std::vector<std::string>> api_keys(const ServeOptions& options) {
     PENSTOCK_ASSIGN(const auto from_file, read_key_file(options.api_key_file));
     keys.insert(keys.end(), from_file.begin(), from_file.end());
   }
-  if (const char* key = std::getenv(kKeyVariable); key != nullptr && *key != '\0') {
+  if (const std::string key(environment_variable(kKeyVariable)); !key.empty()) {
     PENSTOCK_TRY(check_keys({key}, kKeyVariable));
-    keys.emplace_back(key);
+    keys.push_back(key);
   }
   return keys;
 }

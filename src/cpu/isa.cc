@@ -3,10 +3,10 @@
 #include <cpuid.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "os/amx.h"
+#include "os/environment.h"
 
 namespace penstock {
 namespace {
@@ -98,9 +98,7 @@ std::vector<Isa> supported_isas() {
 
 Result<Isa> choose_isa() {
   const std::vector<Isa> supported = supported_isas();
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in this process writes its environment
-  const char* const value = std::getenv("PENSTOCK_CPU_ISA");
-  const std::string_view wanted = value == nullptr ? "" : value;
+  const std::string_view wanted = environment_variable("PENSTOCK_CPU_ISA");
   if (wanted.empty()) return supported.back();
 
   const auto found = std::find_if(supported.begin(), supported.end(),

@@ -81,18 +81,28 @@ TEST(Isa, AgreesWithTheCompilersOwnDetection) {
             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"));
 }
 
-TEST(Isa, TheEnvironmentOverrides) {
+void wish_for(const std::string& isa) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): this test has no other thread
+  ::setenv("PENSTOCK_CPU_ISA", isa.c_str(), 1);
+}
+
+void wish_for_nothing() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): this test has no other thread
   ::unsetenv("PENSTOCK_CPU_ISA");
+}
+
+TEST(Isa, TheEnvironmentOverrides) {
+  wish_for_nothing();
   EXPECT_EQ(choose_isa().value(), supported_isas().back());
   for (const Isa isa : supported_isas()) {
-    ::setenv("PENSTOCK_CPU_ISA", std::string(to_string(isa)).c_str(), 1);
+    wish_for(std::string(to_string(isa)));
     EXPECT_EQ(choose_isa().value(), isa);
   }
-  ::setenv("PENSTOCK_CPU_ISA", "", 1);
+  wish_for("");
   EXPECT_EQ(choose_isa().value(), supported_isas().back());
-  ::setenv("PENSTOCK_CPU_ISA", "sse2", 1);
+  wish_for("sse2");
   const auto refused = choose_isa();
-  ::unsetenv("PENSTOCK_CPU_ISA");
+  wish_for_nothing();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kInvalidArgument);
   EXPECT_THAT(refused.error().message, HasSubstr("'sse2'"));

@@ -4,11 +4,11 @@
 // number of tokens.
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <string>
 
+#include "os/environment.h"
 #include "text/tokenizer_testing.h"
 
 namespace penstock {
@@ -52,9 +52,9 @@ Tokenizer tokenizer_with(const std::string& pre) {
 
 // Where PENSTOCK_BENCH_TEXTS names a folder, the texts are left there for whoever compares.
 void leave_text(const std::string& name, const std::string& text) {
-  const char* folder = std::getenv("PENSTOCK_BENCH_TEXTS");
-  if (folder == nullptr) return;
-  std::ofstream(std::string(folder) + "/" + name + ".txt", std::ios::binary) << text;
+  const std::string folder(environment_variable("PENSTOCK_BENCH_TEXTS"));
+  if (folder.empty()) return;
+  std::ofstream(folder + "/" + name + ".txt", std::ios::binary) << text;
 }
 
 using MakeText = std::string (*)();
