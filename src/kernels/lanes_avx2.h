@@ -86,7 +86,7 @@ inline float sum(Lanes a) {
 inline constexpr int kSumsAtOnce = 4;
 inline void store_scaled_sums(const Lanes a[kSumsAtOnce], float scale, float* scores) {
   __m256 four[2];  // [lanes of k | lanes of k + 1], k = 0, 2
-  for (int k = 0; k < 2; ++k) {
+  for (int64_t k = 0; k < 2; ++k) {
     const __m256 first = _mm256_add_ps(a[2 * k].low, a[2 * k].high);
     const __m256 second = _mm256_add_ps(a[2 * k + 1].low, a[2 * k + 1].high);
     four[k] = _mm256_add_ps(_mm256_permute2f128_ps(first, second, 0x20),

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/test_numbers_test.h"
 #include "tensor/codec.h"
 
 namespace penstock {
@@ -131,7 +132,7 @@ TEST_F(WeightStoreTest, MatricesThatAreReadAreInterleavedWhereAsked) {
     for (int64_t row = 0; row < found.rows; ++row) {
       widen_row(found, row, of_found);
       widen_row(expected, row, of_expected);
-      EXPECT_EQ(std::memcmp(of_found.data(), of_expected.data(), 128), 0) << name << ' ' << row;
+      EXPECT_TRUE(same_bits(of_found, of_expected)) << name << ' ' << row;
     }
   }
   const auto mapped =

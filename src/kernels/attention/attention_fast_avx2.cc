@@ -77,7 +77,7 @@ inline void transpose(__m256i rows[8]) {
     pairs[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
   }
   __m256i fours[2][4];  // [i][c]: column c of each 128 bits, of rows 4 i to 4 i + 3
-  for (int i = 0; i < 2; ++i) {
+  for (int64_t i = 0; i < 2; ++i) {
     fours[i][0] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
     fours[i][1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
     fours[i][2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
@@ -102,7 +102,7 @@ inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {
       }
       transpose(pairs);
       float* const out = spread + d * kPageTokens + k;
-      for (int i = 0; i < 8; ++i) {
+      for (int64_t i = 0; i < 8; ++i) {
         _mm256_storeu_ps(out + 2 * i * kPageTokens,
                          _mm256_castsi256_ps(_mm256_slli_epi32(pairs[i], 16)));
         _mm256_storeu_ps(out + (2 * i + 1) * kPageTokens,

@@ -47,7 +47,7 @@ inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {
       for (int i = 0; i < 16; ++i) pairs[i] = _mm512_loadu_si512(rows + i * head_dim + d);
       transpose(pairs);
       float* const out = spread + d * kPageTokens + k;
-      for (int i = 0; i < 16; ++i) {
+      for (int64_t i = 0; i < 16; ++i) {
         store(out + 2 * i * kPageTokens, {_mm512_castsi512_ps(_mm512_slli_epi32(pairs[i], 16))});
         store(out + (2 * i + 1) * kPageTokens, {_mm512_castsi512_ps(high_halves(pairs[i]))});
       }

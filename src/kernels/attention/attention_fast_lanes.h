@@ -127,7 +127,7 @@ inline void add_values(const RowsOnPage& rows, const PageWeights weights, const 
     const uint16_t* const pairs = rows.values + j * task.shape.head_dim + 2 * d;
     Lanes first[kWidth];
     Lanes second[kWidth];
-    for (int w = 0; w < kWidth; ++w) {
+    for (int64_t w = 0; w < kWidth; ++w) {
       const int64_t n = kIsWhole ? kLanes : n_elements;
       first[w] = first_of_pairs(pairs + 2 * w * kLanes, n);
       second[w] = second_of_pairs(pairs + 2 * w * kLanes, n);

@@ -14,7 +14,7 @@ namespace penstock {
 namespace {
 
 using Ints = __m256i;
-constexpr int kVectorRows = 8;
+constexpr int64_t kVectorRows = 8;
 constexpr int kFusedColumnTokens = 1;  // the lanes of two would not leave a register
 
 // The rows that there are: all, since there are eight to a word.

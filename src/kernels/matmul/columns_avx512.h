@@ -14,7 +14,7 @@ namespace penstock {
 namespace {
 
 using Ints = __m512i;
-constexpr int kVectorRows = 16;
+constexpr int64_t kVectorRows = 16;
 constexpr int kFusedColumnTokens = 2;
 
 // The rows that there are, of a vector that may end behind the matrix; at least eight.

@@ -28,9 +28,9 @@ void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to) {
   for (int half = 0; half < 2; ++half) {
     const auto of_half = static_cast<__mmask16>(mask >> 16 * half);
     const __m512i rounded = _mm512_add_epi32(codes[half], _mm512_set1_epi32(128));
-    _mm_mask_storeu_epi8(to.high + 16 * half, of_half,
+    _mm_mask_storeu_epi8(to.high + int64_t{16} * half, of_half,
                          _mm512_cvtepi32_epi8(_mm512_srai_epi32(rounded, 8)));
-    _mm_mask_storeu_epi8(to.low + 16 * half, of_half, _mm512_cvtepi32_epi8(codes[half]));
+    _mm_mask_storeu_epi8(to.low + int64_t{16} * half, of_half, _mm512_cvtepi32_epi8(codes[half]));
   }
   const int sums[] = {_mm512_reduce_add_epi32(codes[0]), _mm512_reduce_add_epi32(codes[1])};
   *to.scale = scale;

@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kOctet = 8;  // columns that are unpacked together: those of a GPTQ word
+constexpr int64_t kOctet = 8;  // columns that are unpacked together: those of a GPTQ word
 
 // What differs between the two is where codes lie: code<i>() has that of column k + i in the low
 // four bits of each lane.
@@ -221,7 +221,7 @@ void multiply_columns(const StoredColumns& w, int64_t row, const float* x, int64
                       float* lanes, const TileResults& results) {
   const int64_t first = row - row % kVectorRows;
   const int64_t last = row + results.n_rows;
-  constexpr int64_t kHalf = int64_t{kOctet} * T * kVectorRows;
+  constexpr int64_t kHalf = kOctet * T * kVectorRows;
   const auto lanes_of = [&](int64_t at) { return lanes + (at - first) / kVectorRows * 2 * kHalf; };
   for (float* lane = lanes; lane < lanes_of(last + kVectorRows - 1); lane += kVectorRows) {
     store_floats(lane, broadcast(0.0F));

@@ -169,7 +169,7 @@ struct Q8_0Panel : BlockPanel<Blocks> {
   [[gnu::always_inline]] Floats offsets(int) const { return d * all_floats(-128.0F); }
   [[gnu::always_inline]] void stored(int /*part*/, Words* to) const {
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) blocks.four_words(2 + 16 * half, to + 4 * half);
+    for (int half = 0; half < 2; ++half) blocks.four_words(2 + 16 * half, to + int64_t{4} * half);
   }
   // 128 more than the stored codes.
   [[gnu::always_inline]] static void codes(const Words* stored, int /*i*/, Words* to) {
@@ -396,7 +396,7 @@ struct Q4_KPanel : BlockPanel<Blocks> {
   [[gnu::always_inline]] void stored(int part, Words* to) const {
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      blocks.four_words(16 + 32 * part + 16 * half, to + 4 * half);
+      blocks.four_words(16 + 32 * part + 16 * half, to + int64_t{4} * half);
     }
   }
   [[gnu::always_inline]] static void codes(const Words* stored, int i, Words* to) {

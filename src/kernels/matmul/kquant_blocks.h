@@ -69,8 +69,8 @@ struct Q4_K : BlockUnpacker<256, 144> {
     const auto scales = k_scales(block);
     repeat<4>([&](auto pair) __attribute__((always_inline)) {
       constexpr int j = 2 * pair.value;
-      const Codes first = load_codes(block + 16 + 16 * j);
-      const Codes second = load_codes(block + 32 + 16 * j);
+      const Codes first = load_codes(block + 16 + int64_t{16} * j);
+      const Codes second = load_codes(block + 32 + int64_t{16} * j);
       const auto even = codes_minus<4>(scales.of[j], scales.of[8 + j]);
       emit(2 * j, even.of(first));
       emit(2 * j + 1, even.of(second));
@@ -112,8 +112,9 @@ struct Q6_K : BlockUnpacker<256, 210> {
 
   // q - 32 of columns [128 n + 32 s, + 32), as signed bytes.
   [[gnu::always_inline]] __m256i codes(int n, int s) const {
-    const auto* low_at = reinterpret_cast<const __m256i*>(block + 64 * n + 32 * (s % 2));
-    const auto* high_at = reinterpret_cast<const __m256i*>(block + 128 + 32 * n);
+    const auto* low_at =
+        reinterpret_cast<const __m256i*>(block + int64_t{64} * n + int64_t{32} * (s % 2));
+    const auto* high_at = reinterpret_cast<const __m256i*>(block + 128 + int64_t{32} * n);
     const __m256i low = _mm256_srli_epi16(_mm256_loadu_si256(low_at), s / 2 * 4);
     const __m256i high = _mm256_loadu_si256(high_at);
     // Bits 2s and 2s + 1 of `high` go to bits 4 and 5.
@@ -131,7 +132,7 @@ struct Q6_K : BlockUnpacker<256, 210> {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
       const __m256i q = codes(i / 4, i % 4);
-      emit(2 * i, scaled(numbers_of(_mm256_castsi256_si128(q)), scales.of[2 * i]));
+      emit(2 * i, scaled(numbers_of(_mm256_castsi256_si128(q)), scales.of[int64_t{2} * i]));
       emit(2 * i + 1, scaled(numbers_of(_mm256_extracti128_si256(q, 1)), scales.of[2 * i + 1]));
     }
     block += kBytes;

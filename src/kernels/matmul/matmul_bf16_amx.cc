@@ -26,7 +26,7 @@ constexpr int kTileRowBytes = 64;
   if (rows == 0) return;
   __m512i r[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(c + 16 * i);
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(c + int64_t{16} * i);
   transpose(r);
   const __m512 scale = _mm512_set1_ps(p.scale);
 #pragma GCC unroll 16

@@ -89,7 +89,7 @@ class Product {
   static int64_t column_block_end(int64_t row) { return round_up(row + 1, kMostColumnRows); }
 
   // Few tokens do not repay a panel that leaves the first cache level.
-  bool few_tokens() const { return x_.n_rows <= 2 * kernels_.tile_tokens; }
+  bool few_tokens() const { return x_.n_rows <= int64_t{2} * kernels_.tile_tokens; }
   bool in_blocks() const { return w_.cols > kMostCols || (few_tokens() && filler_.by_columns()); }
 
   // Where the panel that begins at `row` ends.

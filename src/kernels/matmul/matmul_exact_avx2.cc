@@ -46,7 +46,7 @@ void multiply_tile(const float* tile, int64_t n_cols, const float* x, int64_t x_
   for (int half = 0; half < 2; ++half) {
     __m256 acc[T][kTileRows];
     const auto carried = [&](int t, int r) __attribute__((always_inline)) {
-      return carry.lanes + (t * kTileRows + r) * kLaneCount + 8 * half;
+      return carry.lanes + (t * kTileRows + r) * kLaneCount + int64_t{8} * half;
     };
 #pragma GCC unroll 3
     for (int t = 0; t < T; ++t) {

@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-inline constexpr int kLaneCount = 16;
-inline constexpr int kTileRows = 4;  // weight rows that are multiplied together
+inline constexpr int64_t kLaneCount = 16;
+inline constexpr int64_t kTileRows = 4;  // weight rows that are multiplied together
 
 // The stored rows of a matrix, as an unpacker reads them.
 struct StoredRows {

@@ -102,7 +102,7 @@ struct Nvfp4Block {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       const __m256 magnitudes = magnitudes_of_codes(kUe4m3Scales.of[block[i]]);
-      const __m256i bytes = widen_8_bytes(block + 4 + 8 * i);
+      const __m256i bytes = widen_8_bytes(block + 4 + int64_t{8} * i);
       emit(i, Lanes{look_up(bytes, magnitudes), look_up(_mm256_srli_epi32(bytes, 4), magnitudes)});
     }
     block += kBytes;

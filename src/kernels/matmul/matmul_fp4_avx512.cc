@@ -102,7 +102,8 @@ struct Nvfp4Block {
   [[gnu::always_inline]] void next(Emit emit) {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      emit(i, look_up_halves(block + 4 + 8 * i, weights_of_codes(kUe4m3Scales.of[block[i]])));
+      emit(i,
+           look_up_halves(block + 4 + int64_t{8} * i, weights_of_codes(kUe4m3Scales.of[block[i]])));
     }
     block += kBytes;
   }

@@ -132,10 +132,10 @@ struct Fp8 {
     if (scale.is_one_for_64() && are_normal()) [[likely]] {
       const __m256 factor = _mm256_set1_ps(scale.take_64_times_2_120());
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) emit(i, widen_normal(at + 16 * i, factor));
+      for (int i = 0; i < 4; ++i) emit(i, widen_normal(at + int64_t{16} * i, factor));
     } else {
 #pragma GCC unroll 1
-      for (int i = 0; i < 4; ++i) emit(i, widen(at + 16 * i));
+      for (int i = 0; i < 4; ++i) emit(i, widen(at + int64_t{16} * i));
     }
     at += kBytes;
   }

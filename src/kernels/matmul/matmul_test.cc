@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "base/integers.h"
 #include "kernels/matmul/random_matrix.h"
 #include "tensor/codec.h"
 
@@ -104,7 +105,7 @@ TEST_P(MatmulExact, ReferenceIsNearTheProductInDoubles) {
           sum += product;
           magnitudes += std::abs(product);
         }
-        const double roundings = static_cast<double>((cols + 15) / 16 + 4 + 1 + 1);
+        const double roundings = static_cast<double>(ceil_div(cols, 16) + 4 + 1 + 1);
         const double bound = roundings * 0x1p-24 / (1 - roundings * 0x1p-24) * magnitudes;
         ASSERT_NEAR(double{y.rows().row(t)[n]}, sum, bound) << "row " << n << ", token " << t;
       }

@@ -30,7 +30,7 @@ void fill_tile(const StoredRows& w, int64_t row, int n_rows, int64_t begin, int6
   for (int r = 0; r < kTileRows; ++r) {
     U unpacker = unpacker_at<U>(w, row, n_rows, r, begin);
     float* to = tile + r * kLaneCount;
-    constexpr int kStep = kTileRows * kLaneCount;  // to the next lanes of the same row
+    constexpr int64_t kStep = kTileRows * kLaneCount;  // to the next lanes of the same row
     int64_t k = begin;
     for (; k + U::kCols <= end; k += U::kCols) {
       unpacker.next([&](int i, Lanes weights)
