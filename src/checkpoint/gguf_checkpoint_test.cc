@@ -421,7 +421,7 @@ TEST(GgufCheckpoint, PartsThatTensorsDecide) {
 }
 
 TEST(GgufCheckpoint, NumbersForEachLayerMustBeEqual) {
-  const auto list = [](std::vector<uint32_t> values) {
+  const auto list = [](const std::vector<uint32_t>& values) {
     std::string bytes = little_endian(uint32_t{4}) + little_endian<uint64_t>(values.size());
     for (const uint32_t value : values) bytes += little_endian(value);
     return gguf_key("llama.feed_forward_length", 9, bytes);

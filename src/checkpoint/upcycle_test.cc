@@ -59,7 +59,7 @@ TEST(Upcycle, OrdersDifferAndAreNeverTheIdentity) {
 
 class UpcyclePack : public ::testing::Test {
  protected:
-  Checkpoint source(const FormatOf& format_of, ModelSpec spec = tiny_dense_spec()) {
+  Checkpoint source(const FormatOf& format_of, const ModelSpec& spec = tiny_dense_spec()) {
     return make_checkpoint(folder_.path() / "source", spec, format_of);
   }
 
@@ -186,7 +186,7 @@ TEST_F(UpcyclePack, RouterNoiseEqualsTheDocumentedGenerator) {
     ASSERT_TRUE(pack) << pack.error().text();
     const Values router =
         values_of(*pack, fmt::format("layers.{}.router", draw["layer"].get<int>()));
-    const auto at = router.begin() + draw["expert"].get<int>() * 16;
+    const auto at = router.begin() + draw["expert"].get<int64_t>() * 16;
     EXPECT_EQ(Values(at, at + 16), draw["row"].get<Values>()) << draw.dump();
   }
 }

@@ -40,7 +40,9 @@ TEST(LogitsFile, IsSafetensors) {
     "p1": {"dtype": "F32", "shape": [0, 3], "data_offsets": [24, 24]},
     "p2": {"dtype": "F32", "shape": [1, 3], "data_offsets": [24, 36]}})"));
   ASSERT_EQ(bytes.size(), 8 + length + 36);
-  EXPECT_EQ(std::memcmp(bytes.data() + 8 + length, values.data(), 36), 0);
+  std::vector<float> written(values.size());
+  std::memcpy(written.data(), bytes.data() + 8 + length, 36);
+  EXPECT_EQ(written, values);
 }
 
 TEST(LogitsFile, AnUnfinishedOneLeavesNothing) {

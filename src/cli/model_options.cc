@@ -13,7 +13,7 @@ std::string_view to_string(LoadMode mode) { return mode == LoadMode::kMap ? "map
 
 // The number, and of how many CPUs where some are left out.
 std::string threads_text(const LoadReport& report) {
-  const std::string threads =
+  std::string threads =
       fmt::format("{} {}", report.n_threads, report.n_threads == 1 ? "thread" : "threads");
   if (report.n_threads == report.n_cpus) return threads;
   return fmt::format("{} on {} of {} CPUs", threads, report.n_threads, report.n_cpus);

@@ -47,7 +47,6 @@ std::string hybrid_xml(int n_fast, int n_slow) {
     cores += fmt::format(R"(<object type="Core" os_index="{}" {} gp_index="{}">{}</object>)", core,
                          sets(of_core), 100 + core, threads);
   }
-  const std::string all = sets(fast_cpus | slow_cpus);
   const uint64_t all_cpus = fast_cpus | slow_cpus;
   return fmt::format(R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">

@@ -19,7 +19,8 @@ namespace {
 // Makes the model say `script` after the prompt, whatever the prompt is.
 FakeModelOptions scripted(size_t n_prompt, std::vector<int32_t> script) {
   FakeModelOptions options;
-  options.logits = [=](std::span<const int32_t> history, std::span<float> logits) {
+  options.logits = [n_prompt, script = std::move(script)](std::span<const int32_t> history,
+                                                          std::span<float> logits) {
     std::ranges::fill(logits, 0.0F);
     logits[static_cast<size_t>(script.at(history.size() - n_prompt))] = 5.0F;
   };

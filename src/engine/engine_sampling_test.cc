@@ -87,7 +87,7 @@ TEST(EngineSampling, OneRequestsTroubleIsItsOwn) {
 
 TEST(EngineSampling, WhatCannotBeIsRefusedBeforeItRuns) {
   Rig rig;
-  const auto refused = [&](GenerationRequest request, std::string_view param) {
+  const auto refused = [&](const GenerationRequest& request, std::string_view param) {
     const auto checked = rig.core.check(request);
     ASSERT_FALSE(checked) << param;
     EXPECT_EQ(checked.error().param, param);

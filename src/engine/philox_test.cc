@@ -32,7 +32,7 @@ TEST(Philox, UniformIsInTheHalfOpenIntervalAndEven) {
   }
   // Standard deviations: sqrt(1/12/n) = 0.0009 of the mean, sqrt(n * 0.1 * 0.9) = 95 of a tenth.
   EXPECT_NEAR(sum / kDraws, 0.5, 0.005);
-  for (const int n : tenths) EXPECT_NEAR(n, kDraws / 10, 500);
+  for (const int n : tenths) EXPECT_NEAR(n, kDraws / 10.0, 500);
 }
 
 TEST(Philox, SeedAndIndexBothChoose) {

@@ -175,7 +175,7 @@ class RandomTree {
         case 3:
           look();
           break;
-        case 4:
+        default:
           evict();
           break;
       }

@@ -352,7 +352,7 @@ std::string Answer::summary() const {
 }  // namespace
 
 AnswerPlan plan_choices(AnswerHead head, const GenerationFields& fields,
-                        std::vector<std::vector<int32_t>> prompts) {
+                        const std::vector<std::vector<int32_t>>& prompts) {
   AnswerPlan plan{.head = std::move(head),
                   .n_per_prompt = static_cast<size_t>(fields.n),
                   .stream = fields.stream};

@@ -29,7 +29,7 @@ struct AnswerPlan {
 
 // A plan with the choices that `fields` asks of each of `prompts`, and no writer.
 AnswerPlan plan_choices(AnswerHead head, const GenerationFields& fields,
-                        std::vector<std::vector<int32_t>> prompts);
+                        const std::vector<std::vector<int32_t>>& prompts);
 
 // Refuses a request for another model than the one served.
 Result<void> check_model(std::string_view asked, const ServedModel& model);

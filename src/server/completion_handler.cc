@@ -37,8 +37,7 @@ Result<AnswerPlan> plan_completion(std::string_view body, const ServedModel& mod
     const std::string echo = request.echo ? text_of(prompt, tokenizer) : "";
     echoes.insert(echoes.end(), static_cast<size_t>(request.n), echo);
   }
-  AnswerPlan plan =
-      plan_choices(make_answer_head("cmpl-", model.name), request, std::move(prompts));
+  AnswerPlan plan = plan_choices(make_answer_head("cmpl-", model.name), request, prompts);
   plan.writer = make_completion_writer(plan.head, request, std::move(echoes), tokenizer);
   return plan;
 }

@@ -43,7 +43,7 @@ struct RunningServer {
                          std::string_view chat_template = kChatMl)
       : engine(Engine::start(std::make_unique<FakeModel>(std::move(model)), {kImEnd},
                              engine_options, Log::none())),
-        server(Server::start(options, Log::none()).value()) {
+        server(Server::start(std::move(options), Log::none()).value()) {
     server->set_ready({.name = "fake",
                        .engine = engine,
                        .chat = std::make_shared<const ChatFormatter>(fake_text(chat_template))});

@@ -61,7 +61,9 @@ TEST(Interleave, TheFieldsOfABlockAreItsBytes) {
     for (int f = 0; f < block.n_fields; ++f) {
       const InterleavedField& field = block.fields[f];
       EXPECT_EQ(field.bytes % field.unit, 0) << info(format).name;
-      for (int i = 0; i < field.bytes; ++i) ++times.at(static_cast<size_t>(field.at + i));
+      for (int at = field.at; at < field.at + field.bytes; ++at) {
+        ++times.at(static_cast<size_t>(at));
+      }
     }
     EXPECT_EQ(times, std::vector<int>(times.size(), 1)) << info(format).name;
     const int64_t scale_bytes =

@@ -45,7 +45,7 @@ RandomModel random_model(std::mt19937& random, size_t n_merges) {
   }
   BpeModel model;
   model.byte_level = true;
-  for (int32_t id = 0; id < 3; ++id) model.bytes[static_cast<size_t>('a' + id)] = id;
+  for (size_t i = 0; i < 3; ++i) model.bytes['a' + i] = static_cast<int32_t>(i);
   model.merges = MergeTable(made.pairs.size());
   for (const auto& [pair, merge] : made.pairs) model.merges.insert(pair.first, pair.second, merge);
   made.bpe = Bpe(std::move(model));

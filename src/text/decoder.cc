@@ -190,7 +190,7 @@ Result<DecodeRules> DecodeRules::from_json(const nlohmann::json* value) {
 }
 
 std::string DecodeRules::bytes_of(std::string_view token) const {
-  const std::string edited = apply_edits(*this, token, /*is_first=*/false);
+  std::string edited = apply_edits(*this, token, /*is_first=*/false);
   if (byte_level) return bytes_of_token(edited).value_or(edited);
   if (const auto byte = byte_fallback ? fallback_byte(edited) : std::nullopt) return {*byte};
   return edited;

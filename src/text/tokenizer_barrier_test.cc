@@ -20,7 +20,7 @@ Tokenizer qwen2() {
   return Tokenizer::from_json(json).value();
 }
 
-std::vector<int32_t> joined(std::vector<std::vector<int32_t>> parts) {
+std::vector<int32_t> joined(const std::vector<std::vector<int32_t>>& parts) {
   std::vector<int32_t> all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;

@@ -29,7 +29,7 @@ BlockingClient::~BlockingClient() = default;
 const ServerUrl& BlockingClient::url() const { return state_->url; }
 
 CallResult<HttpReply> BlockingClient::call(HttpCall call, BodySink sink,
-                                           std::function<bool()> stop) {
+                                           const std::function<bool()>& stop) {
   std::optional<CallResult<HttpReply>> reply;
   std::exception_ptr thrown;
   boost::asio::co_spawn(state_->context, state_->client.call(std::move(call), std::move(sink)),

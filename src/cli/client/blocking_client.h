@@ -18,7 +18,8 @@ class BlockingClient {
 
   // `stop` is asked all the time, also while nothing comes; once it says true the call ends with
   // kStopped.
-  CallResult<HttpReply> call(HttpCall call, BodySink sink = {}, std::function<bool()> stop = {});
+  CallResult<HttpReply> call(HttpCall call, BodySink sink = {},
+                             const std::function<bool()>& stop = {});
 
   const ServerUrl& url() const;
 

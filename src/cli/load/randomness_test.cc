@@ -57,7 +57,7 @@ TEST(Randomness, IntegersReachBothEndsEvenly) {
   std::vector<int> counts(5);
   for (int i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(integer_draw(random, 5))];
   // Binomial with n = kDraws, p = 1/5: five standard deviations.
-  for (const int n : counts) EXPECT_NEAR(n, kDraws / 5, 5 * std::sqrt(kDraws * 0.16));
+  for (const int n : counts) EXPECT_NEAR(n, kDraws / 5.0, 5 * std::sqrt(kDraws * 0.16));
 }
 
 TEST(Randomness, EachUseHasItsOwnNumbers) {

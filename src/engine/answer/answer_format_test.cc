@@ -70,7 +70,7 @@ TEST(AnswerFormat, Reasoning) {
 
 TEST(AnswerFormat, NamesOverride) {
   const Tokenizer tokenizer = tokenizer_with({});
-  const auto named = [&](std::string tools, std::string reasoning) {
+  const auto named = [&](const std::string& tools, const std::string& reasoning) {
     return choose_answer_format({.tools = tools, .reasoning = reasoning}, "<tool_call>", tokenizer);
   };
   for (const std::string name : {"none", "hermes", "qwen3_coder", "llama3_json", "mistral"}) {

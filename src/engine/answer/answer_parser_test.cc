@@ -380,8 +380,7 @@ TEST(AnswerParser, Bc51_TextAboutCallsIsText) {
         "<tool_call>\n{\"name\": \"read_\", \"arguments\": {}}\n</tool_call>",
         "<tool_call><function=reads></function></tool_call>",
         "<tool_call>{\"title\": \"read\"}</tool_call>", "<tool_call>[]</tool_call>",
-        "For example:\n```xml\n<tool_call>\n{\"name\": \"now\", \"arguments\": "
-        "{}}\n</tool_call>\n```\nSo.",
+        "See:\n```xml\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n```\nSo.",
         "~~~\n```\n<tool_call>{\"name\": \"now\"}</tool_call>\n~~~", "a < b <too <<tool_cal  \n\n<",
         "<tool_call><function=read>text</function></tool_call>"}) {
     expect_text(kHermes, text);

@@ -109,7 +109,7 @@ std::string compact(std::string_view json) {
 }  // namespace
 
 std::string typed_json(std::string_view text, ValueTypes types) {
-  const std::string value(trim(text));
+  std::string value(trim(text));
   if (types.null && (value == "null" || value == "None")) return "null";
   if (types.boolean && (value == "true" || value == "True")) return "true";
   if (types.boolean && (value == "false" || value == "False")) return "false";

@@ -145,7 +145,7 @@ void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& 
 void AttentionBlock::store(const KvStore& kv, int layer, PageId page, int64_t slot, const float* k,
                            const float* v) const {
   if (kv.shape().format == KvFormat::kBF16) {
-    const auto n = static_cast<size_t>(n_kv_heads_ * head_dim_);
+    const auto n = static_cast<size_t>(int64_t{n_kv_heads_} * head_dim_);
     return write_kv_bf16(shape(), slot, {k, n}, {v, n}, kv.keys<uint16_t>(layer, page),
                          kv.values<uint16_t>(layer, page));
   }
