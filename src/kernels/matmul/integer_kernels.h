@@ -19,7 +19,8 @@ void quantise_group_avx2(const float* x, int64_t n, const GroupCodes& to);
 void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to);
 
 // y[t * y_stride + n] = scale times the product of weight row n with x[t], for n in `rows` and
-// n_tokens tokens. w has n_rows rows, at least kLeastIntegerRows.
+// n_tokens tokens, which are rows of one Int16Rows, in its order. w has n_rows rows, at least
+// kLeastIntegerRows.
 inline constexpr int64_t kLeastIntegerRows = 16;
 using MultiplyIntegerRows = void (*)(const StoredRows& w, int64_t n_rows, Range rows,
                                      const Int16Row* x, int64_t n_tokens, float scale, float* y,

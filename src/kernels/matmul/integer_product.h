@@ -50,16 +50,28 @@ template <class Products, class Panel, int T>
   }
 }
 
-// y[t, r] of the panel's rows r in `stored`, for T tokens. `ahead`: whether to ask for the next
-// panel.
-template <class Products, class Panel, int T>
-void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row* x, float scale,
-                    Range stored, float* y, int64_t y_stride) {
+// A group of a panel's columns, whose codes are yet to be unpacked.
+template <class Panel>
+struct StoredGroup {
+  const Panel& panel;
+  const Words (&words)[Panel::kStored];
+  int of_part, of_step;
+  int64_t number;  // in its row
+
+  [[gnu::always_inline]] void codes(Words (&to)[Panel::kGroup / 4]) const {
+    panel.codes(words, of_part, to);
+  }
+  [[gnu::always_inline]] Floats factors() const { return panel.factors(of_step); }
+  [[gnu::always_inline]] Floats offsets() const { return panel.offsets(of_step); }
+};
+
+// f(StoredGroup) for the groups of the panel that begins with `row`, as they are stored. `ahead`:
+// whether to ask for the next panel.
+template <class Panel, class F>
+[[gnu::always_inline]] inline void for_each_group(const StoredRows& w, int64_t row, bool ahead,
+                                                  F f) {
   Panel panel(w, row);
   typename Panel::Ahead to_come(w, row, panel.n_steps * Panel::kParts);
-  Floats sums[T];
-#pragma GCC unroll 8
-  for (int t = 0; t < T; ++t) sums[t] = all_floats(0.0F);
   for (int64_t step = 0; step < panel.n_steps; ++step) {
     panel.load();
 #pragma GCC unroll 4
@@ -69,15 +81,27 @@ void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row
       panel.stored(part, words);
 #pragma GCC unroll 4
       for (int i = 0; i < Panel::kPartGroups; ++i) {
-        const int group = Panel::group_of(part, i);
-        Words codes[Panel::kGroup / 4];
-        panel.codes(words, i, codes);
-        add_group<Products, Panel, T>(codes, panel.factors(group), panel.offsets(group), x,
-                                      step * Panel::kStepGroups + group, sums);
+        const int of_step = Panel::group_of(part, i);
+        f(StoredGroup<Panel>{panel, words, i, of_step, step * Panel::kStepGroups + of_step});
       }
     }
     panel.advance();
   }
+}
+
+// y[t, r] of the panel's rows r in `stored`, for T tokens.
+template <class Products, class Panel, int T>
+void multiply_panel(const StoredRows& w, int64_t row, bool ahead, const Int16Row* x, float scale,
+                    Range stored, float* y, int64_t y_stride) {
+  Floats sums[T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) sums[t] = all_floats(0.0F);
+  const auto add = [&](const StoredGroup<Panel>& group) __attribute__((always_inline)) {
+    Words codes[Panel::kGroup / 4];
+    group.codes(codes);
+    add_group<Products, Panel, T>(codes, group.factors(), group.offsets(), x, group.number, sums);
+  };
+  for_each_group<Panel>(w, row, ahead, add);
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
     store_rows(y + t * y_stride, stored.begin, stored.size(), sums[t] * all_floats(scale));

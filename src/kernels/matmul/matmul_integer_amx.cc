@@ -103,8 +103,6 @@ void multiply_tiled_panel(const StoredRows& w, int64_t row, bool ahead, const In
   constexpr uint64_t kRing = 8;
   constexpr int64_t kBehind = 2, kAddBehind = 2 * kBehind + 1;
   TiledGroup<Panel> ring[kRing];
-  Panel panel(w, row);
-  typename Panel::Ahead to_come(w, row, panel.n_steps * Panel::kParts);
   const Int16Row first = *x;
   const int64_t x_stride = first.low - first.high;
   TokenSums<T> sums;
@@ -117,27 +115,17 @@ void multiply_tiled_panel(const StoredRows& w, int64_t row, bool ahead, const In
     sums.template add<Panel>(ring[g % kRing], first);
   };
   int64_t n_groups = 0;
-  for (int64_t step = 0; step < panel.n_steps; ++step) {
-    panel.load();
-#pragma GCC unroll 4
-    for (int part = 0; part < Panel::kParts; ++part) {
-      if (ahead) to_come.ask();
-      Words words[Panel::kStored];
-      panel.stored(part, words);
-#pragma GCC unroll 4
-      for (int i = 0; i < Panel::kPartGroups; ++i, ++n_groups) {
-        if (n_groups >= kBehind) multiply(n_groups - kBehind);
-        const int of_step = Panel::group_of(part, i);
-        TiledGroup<Panel>& group = ring[n_groups % kRing];
-        group.number = step * Panel::kStepGroups + of_step;
-        panel.codes(words, i, group.codes);
-        group.factors = panel.factors(of_step);
-        group.offsets = panel.offsets(of_step);
-        if (n_groups >= kAddBehind) add(n_groups - kAddBehind);
-      }
-    }
-    panel.advance();
-  }
+  const auto take = [&](const StoredGroup<Panel>& stored_group) __attribute__((always_inline)) {
+    if (n_groups >= kBehind) multiply(n_groups - kBehind);
+    TiledGroup<Panel>& group = ring[n_groups % kRing];
+    group.number = stored_group.number;
+    stored_group.codes(group.codes);
+    group.factors = stored_group.factors();
+    group.offsets = stored_group.offsets();
+    if (n_groups >= kAddBehind) add(n_groups - kAddBehind);
+    ++n_groups;
+  };
+  for_each_group<Panel>(w, row, ahead, take);
   for (int64_t g = std::max<int64_t>(0, n_groups - kBehind); g < n_groups; ++g) multiply(g);
   store_last_tiles(n_groups - 1, ring[(n_groups - 1) % kRing]);
   for (int64_t g = std::max<int64_t>(0, n_groups - kAddBehind); g < n_groups; ++g) add(g);
