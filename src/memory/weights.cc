@@ -167,6 +167,16 @@ void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& op
   }
 }
 
+std::vector<std::span<const std::byte>> WeightStore::runs() const {
+  std::vector<std::span<const std::byte>> all;
+  for (const auto& [index, of_file] : used_runs(tensors_)) {
+    for (const Run& run : of_file) {
+      all.push_back(files_[index].subspan(run.begin, run.end - run.begin));
+    }
+  }
+  return all;
+}
+
 std::span<const std::byte> WeightStore::view(const Extent& extent) const {
   return extent.bytes == 0 ? std::span<const std::byte>{}
                            : files_[extent.file].subspan(extent.offset, extent.bytes);

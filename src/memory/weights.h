@@ -49,9 +49,9 @@ class WeightStore {
   Result<std::vector<float>> vector(std::string_view name, int64_t size) const;
 
   LoadMode mode() const { return mode_; }
-  uint64_t bytes() const { return bytes_; }                      // of weights in memory
-  // Each file's bytes where they are in memory, for measurements.
-  std::span<const std::span<const std::byte>> files() const { return files_; }
+  uint64_t bytes() const { return bytes_; }  // of weights in memory
+  // Where those bytes are, in as few runs as they form: for measurements.
+  std::vector<std::span<const std::byte>> runs() const;
   bool is_interleaved() const { return !interleaved_.empty(); }  // some of them
   // What was not done as asked, for the caller's log; or empty.
   const std::string& note() const { return note_; }

@@ -63,6 +63,16 @@ TEST_P(WeightStoreOfModeTest, ViewsShowTheFilesBytes) {
   EXPECT_EQ(store->vector("final_norm", 3).value(), (std::vector<float>{1.5F, -2.0F, 0.25F}));
 }
 
+TEST_P(WeightStoreOfModeTest, RunsAreTheWeightsWithoutWhatLiesBetweenThem) {
+  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
+  ASSERT_TRUE(store) << store.error().message;
+  const auto runs = store->runs();
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].size(), 36u);
+  EXPECT_EQ(runs[0].front(), std::byte{7});
+  EXPECT_EQ(runs[1].size(), 12u);
+}
+
 TEST_P(WeightStoreOfModeTest, AMissingTensorAndAWrongShapeAreNamed) {
   const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
   ASSERT_TRUE(store);

@@ -129,12 +129,9 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
   return {};
 }
 
-double Decoder::read_weights() {
-  double seconds = 0.0;
-  for (const std::span<const std::byte> file : weights_.files()) {
-    seconds += read_seconds(*pool_, compute_.isa, file);
-  }
-  return seconds;
+std::optional<WeightsRead> Decoder::read_weights() {
+  return WeightsRead{.bytes = weights_.bytes(),
+                     .seconds = read_seconds(*pool_, compute_.isa, weights_.runs())};
 }
 
 void Decoder::set_profile(Profile* profile) {

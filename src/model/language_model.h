@@ -48,6 +48,11 @@ struct SequenceSlice {
   std::optional<LayerRange> layers = {};
 };
 
+struct WeightsRead {
+  uint64_t bytes = 0;
+  double seconds = 0.0;
+};
+
 // One thread: the engine's, which is worker 0 of the model's pool.
 class LanguageModel {
  public:
@@ -67,9 +72,9 @@ class LanguageModel {
   // From now on adds to it where steps spend their time; null: no longer. It outlives its use.
   virtual void set_profile(Profile* /*profile*/) {}
 
-  // Reads all weights once with all workers, and does nothing else: in how many seconds. No step can
-  // be quicker that reads them from there. 0: not known.
-  virtual double read_weights() { return 0.0; }
+  // Reads all weights once with all workers, and does nothing else. No step can be quicker that
+  // reads them from there. Nothing: they are not in memory.
+  virtual std::optional<WeightsRead> read_weights() { return std::nullopt; }
 
   // Recurrent families keep a state of fixed size per sequence, which a step reads and leaves as it
   // is after the slice's tokens (after an error: undefined). This many fit; 0: the family has none.

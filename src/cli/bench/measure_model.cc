@@ -27,6 +27,8 @@ struct Row {
   int64_t n_context;  // tokens that were there before
   std::vector<double> rates = {};
   Profile profile = {};  // of as many other repetitions, where it is asked for
+
+  bool has_profile() const { return profile.steps().n_calls > 0; }
 };
 
 // Spread over the vocabulary, so that a mixture's tokens visit many experts.
@@ -123,13 +125,16 @@ struct ReadLimits {
 
 constexpr std::chrono::seconds kRest{1};
 
-// A virtual machine's host may take note of who reads which page, which makes the first reader of a
-// page that rested pay for it.
-ReadLimits read_limits(LanguageModel& model, double weight_bytes) {
-  model.read_weights();
-  const double at_once = std::min(model.read_weights(), model.read_weights());
+// Nothing: the model does not read them. A virtual machine's host may take note of who reads which
+// page, which makes the first reader of a page that rested pay for it.
+std::optional<ReadLimits> read_limits(LanguageModel& model) {
+  const std::optional<WeightsRead> first = model.read_weights();
+  if (!first) return std::nullopt;
+  const auto seconds = [&] { return model.read_weights().value_or(*first).seconds; };
+  const double at_once = std::min(seconds(), seconds());
   std::this_thread::sleep_for(kRest);
-  return {weight_bytes, weight_bytes / at_once, weight_bytes / model.read_weights()};
+  const auto bytes = static_cast<double>(first->bytes);
+  return ReadLimits{bytes, bytes / at_once, bytes / seconds()};
 }
 
 Json to_json(const std::vector<Row>& rows, const LoadReport& report,
@@ -143,7 +148,7 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report,
          {"batch", 1},
          {"tok_s", {{"min", rates.least}, {"median", rates.median}, {"max", rates.most}}}});
     if (row.n_context > 1) list.back()["context"] = row.n_context;
-    if (limits) list.back()["breakdown"] = breakdown_json(row.profile);
+    if (row.has_profile()) list.back()["breakdown"] = breakdown_json(row.profile);
   }
   Json machine = machine_json();
   machine["isa"] = to_string(report.isa);
@@ -176,8 +181,10 @@ std::string to_table(const std::vector<Row>& rows, const std::optional<ReadLimit
   }
   const int columns = terminal_columns(stdout);
   std::string text = table.text(columns);
+  for (const Row& row : rows) {
+    if (row.has_profile()) text += '\n' + breakdown_table(row.kind, row.profile, columns);
+  }
   if (!limits) return text;
-  for (const Row& row : rows) text += '\n' + breakdown_table(row.kind, row.profile, columns);
   return text +
          fmt::format(
              "\nthe weights read from end to end, and nothing else: {:.2f} GB at {:.1f} GB/s, "
@@ -202,9 +209,9 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
   add_count("--repetitions", options.repetitions, 1,
             "measurements of each, after one that does not count");
   add_count("--chunk", options.chunk, 1, "tokens in one prefill step");
-  command.add_flag(
-      "--breakdown", options.breakdown,
-      "after each repetition another one, to tell where a step's time goes by operation");
+  command.add_flag("--breakdown", options.breakdown,
+                   "after each repetition another one, to tell where a step's time goes by "
+                   "operation; and how fast the weights can be read");
   add_model_options(command, options.model);
 }
 
@@ -230,9 +237,7 @@ Result<void> measure_model(ModelBenchOptions options) {
     PENSTOCK_TRY(measure(timer, options, &ModelTimer::decode, rows.back()));
   }
   std::optional<ReadLimits> limits;
-  if (options.breakdown) {
-    limits = read_limits(*loaded.model, static_cast<double>(loaded.report.weight_bytes));
-  }
+  if (options.breakdown) limits = read_limits(*loaded.model);
   fmt::print("{}", options.json ? to_json(rows, loaded.report, limits).dump(2) + "\n"
                                 : to_table(rows, limits));
   return {};

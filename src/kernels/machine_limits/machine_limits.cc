@@ -1,6 +1,7 @@
 #include "kernels/machine_limits/machine_limits.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -78,21 +79,24 @@ std::string_view to_string(Arithmetic arithmetic) {
   return "?";
 }
 
-double read_seconds(Pool& pool, Isa isa, std::span<const std::byte> bytes) {
+double read_seconds(Pool& pool, Isa isa, std::span<const std::span<const std::byte>> parts) {
   const ReadAll read_all = reader_for(isa);
   std::atomic<uint64_t> sum = 0;  // keeps the reads; nobody asks for it
   const auto began = Clock::now();
-  pool.parallel_for(static_cast<int64_t>(bytes.size()), kReadChunk, [&](Range range, int) {
-    sum += read_all(
-        bytes.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size())));
-  });
+  for (const std::span<const std::byte> part : parts) {
+    pool.parallel_for(static_cast<int64_t>(part.size()), kReadChunk, [&](Range range, int) {
+      sum += read_all(
+          part.subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.size())));
+    });
+  }
   return seconds_since(began);
 }
 
 double read_rate(Pool& pool, Isa isa, std::span<const std::byte> bytes, int n_passes) {
   double best = 0;
   for (int pass = 0; pass <= n_passes; ++pass) {
-    const double rate = static_cast<double>(bytes.size()) / read_seconds(pool, isa, bytes);
+    const double rate =
+        static_cast<double>(bytes.size()) / read_seconds(pool, isa, std::array{bytes});
     if (pass > 0) best = std::max(best, rate);
   }
   return best;

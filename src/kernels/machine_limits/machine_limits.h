@@ -22,9 +22,9 @@ inline constexpr Arithmetic kAllArithmetic[] = {Arithmetic::kFloat32, Arithmetic
                                                 Arithmetic::kBf16Tiles, Arithmetic::kInt8Tiles};
 std::string_view to_string(Arithmetic arithmetic);
 
-// Seconds in which the pool's workers together read `bytes` with the isa's widest loads and do
+// Seconds in which the pool's workers together read `parts` with the isa's widest loads and do
 // nothing else.
-double read_seconds(Pool& pool, Isa isa, std::span<const std::byte> bytes);
+double read_seconds(Pool& pool, Isa isa, std::span<const std::span<const std::byte>> parts);
 
 // Bytes a second of that: the best of n_passes, after one that is not timed. A memory's rate wants
 // more bytes than the caches hold.
