@@ -57,8 +57,8 @@ bool PrefillBudget::is_due(int64_t n_decodes) const {
 double PrefillBudget::room(int64_t n_decodes) const {
   const double alone = decode_seconds(n_decodes).value_or(0.0);
   const bool is_owed = credit_seconds_ > kUsualCredit * alone;
-  const double of_share = is_owed ? options_.longest_step : 1.0 / options_.share;
-  const double step = std::min(of_share, options_.longest_step);
+  const double step =
+      is_owed ? options_.longest_step : std::min(1.0 / options_.share, options_.longest_step);
   return alone * (step - 1.0);
 }
 
