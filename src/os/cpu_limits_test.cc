@@ -4,35 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "os/fake_root_test.h"
+
 namespace penstock {
 namespace {
 
-// A made-up / with the few files that cpu_limits reads.
-class FakeRoot {
- public:
-  FakeRoot() {
-    std::string name = (std::filesystem::temp_directory_path() / "penstock_root_XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-  }
-  ~FakeRoot() { std::filesystem::remove_all(root_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
-  void write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  double quota() const { return cgroup_cpu_quota(root_); }
-
- private:
-  std::filesystem::path root_;
-};
+double quota(const FakeRoot& root) { return cgroup_cpu_quota(root.path()); }
 
 constexpr const char* kV2Mount =
     "25 30 0:22 / /proc rw shared:12 - proc proc rw\n"
@@ -42,18 +23,18 @@ constexpr const char* kV1Mounts =
     "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:3 - cgroup cgroup rw,cpu,cpuacct\n"
     "35 31 0:32 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
 
-TEST(CgroupQuota, NoFilesNoLimit) { EXPECT_TRUE(std::isinf(FakeRoot().quota())); }
+TEST(CgroupQuota, NoFilesNoLimit) { EXPECT_TRUE(std::isinf(quota(FakeRoot()))); }
 
 TEST(CgroupQuota, V2ReadsTheOwnGroupAndItsParents) {
   const FakeRoot root;
   root.write("proc/self/mountinfo", kV2Mount);
   root.write("proc/self/cgroup", "0::/system.slice/penstock.service\n");
   root.write("sys/fs/cgroup/system.slice/penstock.service/cpu.max", "max 100000\n");
-  EXPECT_TRUE(std::isinf(root.quota()));
+  EXPECT_TRUE(std::isinf(quota(root)));
   root.write("sys/fs/cgroup/system.slice/cpu.max", "350000 100000\n");
-  EXPECT_EQ(root.quota(), 3.5);
+  EXPECT_EQ(quota(root), 3.5);
   root.write("sys/fs/cgroup/system.slice/penstock.service/cpu.max", "50000 100000\n");
-  EXPECT_EQ(root.quota(), 0.5);
+  EXPECT_EQ(quota(root), 0.5);
 }
 
 TEST(CgroupQuota, V2InsideANamespaceStandsAtTheMount) {
@@ -61,7 +42,7 @@ TEST(CgroupQuota, V2InsideANamespaceStandsAtTheMount) {
   root.write("proc/self/mountinfo", kV2Mount);
   root.write("proc/self/cgroup", "0::/\n");
   root.write("sys/fs/cgroup/cpu.max", "200000 100000\n");
-  EXPECT_EQ(root.quota(), 2.0);
+  EXPECT_EQ(quota(root), 2.0);
 }
 
 TEST(CgroupQuota, V1ReadsTheCpuControllerOnly) {
@@ -70,12 +51,12 @@ TEST(CgroupQuota, V1ReadsTheCpuControllerOnly) {
   root.write("proc/self/cgroup", "5:cpuset:/other\n4:cpu,cpuacct:/jobs/7\n0::/\n");
   root.write("sys/fs/cgroup/cpuset/other/cpu.cfs_quota_us", "100000\n");
   root.write("sys/fs/cgroup/cpuset/other/cpu.cfs_period_us", "100000\n");
-  EXPECT_TRUE(std::isinf(root.quota()));
+  EXPECT_TRUE(std::isinf(quota(root)));
   root.write("sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_quota_us", "-1\n");
   root.write("sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_period_us", "100000\n");
-  EXPECT_TRUE(std::isinf(root.quota()));
+  EXPECT_TRUE(std::isinf(quota(root)));
   root.write("sys/fs/cgroup/cpu,cpuacct/jobs/7/cpu.cfs_quota_us", "250000\n");
-  EXPECT_EQ(root.quota(), 2.5);
+  EXPECT_EQ(quota(root), 2.5);
 }
 
 // Docker on v1: /proc/self/cgroup names the host's path, of which the mount shows only the end.
@@ -86,9 +67,9 @@ TEST(CgroupQuota, V1InAContainerStandsAtTheMount) {
   root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
   root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "50000\n");
   root.write("proc/self/cgroup", "4:cpu:/docker/abc\n");
-  EXPECT_EQ(root.quota(), 3.0);
+  EXPECT_EQ(quota(root), 3.0);
   root.write("proc/self/cgroup", "4:cpu:/elsewhere\n");
-  EXPECT_EQ(root.quota(), 3.0);
+  EXPECT_EQ(quota(root), 3.0);
 }
 
 TEST(CgroupQuota, BrokenFilesLimitNothing) {
@@ -96,9 +77,9 @@ TEST(CgroupQuota, BrokenFilesLimitNothing) {
   root.write("proc/self/mountinfo", std::string("1 2 3\n- - -\n") + kV2Mount);
   root.write("proc/self/cgroup", "nonsense\n0:\n0::/a\n");
   root.write("sys/fs/cgroup/a/cpu.max", "12\n");
-  EXPECT_TRUE(std::isinf(root.quota()));
+  EXPECT_TRUE(std::isinf(quota(root)));
   root.write("sys/fs/cgroup/a/cpu.max", "12 0\n");
-  EXPECT_TRUE(std::isinf(root.quota()));
+  EXPECT_TRUE(std::isinf(quota(root)));
 }
 
 TEST(AffinityCpus, SeeAMaskOfOneCpu) {

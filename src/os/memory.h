@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -42,8 +43,9 @@ class AnonymousMemory {
   std::span<std::byte> mapped_;  // what the kernel gave, alignment slack included
 };
 
-// Bytes of RAM that could be had now without swapping: the kernel's estimate, cut to the cgroup's
-// limit.
-uint64_t available_memory_bytes();
+// Bytes of RAM that could be had now without swapping: the kernel's estimate, cut to what the
+// process's cgroup (v1 or v2) and the groups around it still allow, whose page cache counts as
+// free. Reads /proc and the cgroup file systems below `root` (tests bring their own).
+uint64_t available_memory_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/units.h"
+#include "os/fake_root_test.h"
 
 namespace penstock {
 namespace {
@@ -23,6 +24,61 @@ TEST(AnonymousMemory, AbsurdSizesAreAnErrorWithTheSize) {
   const auto memory = AnonymousMemory::reserve(size_t{1} << 60, OsPages::kNormal);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().kind, ErrorKind::kExhausted);
+}
+
+constexpr const char* kMeminfo = "MemTotal: 8388608 kB\nMemAvailable:    4194304 kB\n";
+constexpr const char* kV2Mount =
+    "31 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+constexpr const char* kV1Mounts =
+    "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+    "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+
+TEST(AvailableMemory, WithoutCgroupsItIsTheKernelsEstimate) {
+  const FakeRoot root;
+  EXPECT_EQ(available_memory_bytes(root.path()), 0u);
+  root.write("proc/meminfo", kMeminfo);
+  EXPECT_EQ(available_memory_bytes(root.path()), 4 * kGiB);
+}
+
+TEST(AvailableMemory, EveryV2GroupAroundTheProcessBindsIt) {
+  const FakeRoot root;
+  root.write("proc/meminfo", kMeminfo);
+  root.write("proc/self/mountinfo", kV2Mount);
+  root.write("proc/self/cgroup", "0::/user.slice/penstock.scope\n");
+  root.write("sys/fs/cgroup/user.slice/penstock.scope/memory.max", "max\n");
+  EXPECT_EQ(available_memory_bytes(root.path()), 4 * kGiB);
+  root.write("sys/fs/cgroup/user.slice/memory.max", "2147483648\n");
+  root.write("sys/fs/cgroup/user.slice/memory.current", "1610612736\n");
+  EXPECT_EQ(available_memory_bytes(root.path()), 512 * kMiB);
+  root.write("sys/fs/cgroup/user.slice/memory.stat", "anon 536870912\ninactive_file 1073741824\n");
+  EXPECT_EQ(available_memory_bytes(root.path()), 1536 * kMiB);
+  root.write("sys/fs/cgroup/user.slice/penstock.scope/memory.max", "1048576\n");
+  EXPECT_EQ(available_memory_bytes(root.path()), kMiB);
+}
+
+TEST(AvailableMemory, V1AsksTheMemoryControllersGroups) {
+  const FakeRoot root;
+  root.write("proc/meminfo", kMeminfo);
+  root.write("proc/self/mountinfo", kV1Mounts);
+  root.write("proc/self/cgroup", "4:memory:/jobs/7\n1:cpu:/other\n");
+  // How the kernel writes "no limit".
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  root.write("sys/fs/cgroup/memory/other/memory.limit_in_bytes", "1\n");
+  root.write("sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes", "3221225472\n");
+  root.write("sys/fs/cgroup/memory/jobs/7/memory.usage_in_bytes", "2147483648\n");
+  root.write("sys/fs/cgroup/memory/jobs/7/memory.stat", "total_inactive_file 1073741824\n");
+  EXPECT_EQ(available_memory_bytes(root.path()), 2 * kGiB);
+}
+
+TEST(AvailableMemory, AGroupOverItsLimitLeavesNothing) {
+  const FakeRoot root;
+  root.write("proc/meminfo", kMeminfo);
+  root.write("proc/self/mountinfo", kV2Mount);
+  root.write("proc/self/cgroup", "0::/\n");
+  root.write("sys/fs/cgroup/memory.max", "1000\n");
+  root.write("sys/fs/cgroup/memory.current", "5000\n");
+  root.write("sys/fs/cgroup/memory.stat", "inactive_file nonsense\n");
+  EXPECT_EQ(available_memory_bytes(root.path()), 0u);
 }
 
 TEST(AvailableMemory, IsSomethingBelowAPetabyte) {

@@ -7,42 +7,55 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "base/integers.h"
 #include "base/units.h"
+#include "os/linux/cgroup.h"
 
 namespace penstock {
 namespace {
 
 constexpr size_t kAlignment = 2 * kMiB;
 
-// The number that follows `label` in a file of "label number" lines or, with an empty label, the
-// file's only number.
-uint64_t read_number(const char* path, const std::string& label, uint64_t otherwise) {
-  std::ifstream file(path);
-  std::string word;
-  while (file >> word) {
-    if (!label.empty() && word != label) continue;
-    if (!label.empty() && !(file >> word)) return otherwise;
-    const bool is_number =
-        !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
-    return is_number && word.size() < 20 ? std::stoull(word) : otherwise;
-  }
-  return otherwise;
+namespace fs = std::filesystem;
+constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+// A file's only number; nothing where it is "max" or cannot be read.
+std::optional<uint64_t> read_bytes(const fs::path& path) {
+  const auto numbers = read_numbers(path, 1);
+  if (!numbers || (*numbers)[0] < 0 || (*numbers)[0] >= 0x1p63) return std::nullopt;
+  return static_cast<uint64_t>((*numbers)[0]);
 }
 
-// What the memory cgroup this process sees at its root still allows; the largest number when there
-// is no limit.
-uint64_t cgroup_headroom() {
-  constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
-  const uint64_t limit =
-      std::min(read_number("/sys/fs/cgroup/memory.max", "", kNone),
-               read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", "", kNone));
-  if (limit == kNone) return kNone;
-  const uint64_t used = std::max(read_number("/sys/fs/cgroup/memory.current", "", 0),
-                                 read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", "", 0));
-  return limit > used ? limit - used : 0;
+// The number behind `label` in a file of "label number" lines.
+std::optional<uint64_t> read_labelled(const fs::path& path, std::string_view label) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string word;
+    uint64_t number = 0;
+    if (words >> word && word == label && words >> number) return number;
+  }
+  return std::nullopt;
+}
+
+// What a group still allows its processes. The page cache that nobody looked at lately is given
+// back before an allocation fails, so it is not in use.
+uint64_t headroom(const fs::path& group, CgroupVersion version) {
+  const bool is_v2 = version == CgroupVersion::kV2;
+  const auto limit = read_bytes(group / (is_v2 ? "memory.max" : "memory.limit_in_bytes"));
+  if (!limit) return kUnlimited;
+  const uint64_t used =
+      read_bytes(group / (is_v2 ? "memory.current" : "memory.usage_in_bytes")).value_or(0);
+  const uint64_t cache =
+      read_labelled(group / "memory.stat", is_v2 ? "inactive_file" : "total_inactive_file")
+          .value_or(0);
+  const uint64_t kept = used - std::min(used, cache);
+  return *limit - std::min(*limit, kept);
 }
 
 }  // namespace
@@ -68,9 +81,12 @@ AnonymousMemory::~AnonymousMemory() {
   if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
 }
 
-uint64_t available_memory_bytes() {
-  const uint64_t available = read_number("/proc/meminfo", "MemAvailable:", 0) * kKiB;
-  return std::min(available, cgroup_headroom());
+uint64_t available_memory_bytes(const fs::path& root) {
+  uint64_t available = read_labelled(root / "proc/meminfo", "MemAvailable:").value_or(0) * kKiB;
+  for_each_cgroup(root, "memory", [&](const fs::path& group, CgroupVersion version) {
+    available = std::min(available, headroom(group, version));
+  });
+  return available;
 }
 
 }  // namespace penstock
