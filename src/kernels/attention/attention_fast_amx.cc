@@ -167,7 +167,7 @@ inline __m512i weigh_pair(const float* scores, Lanes maxima, Lanes sums[2]) {
 // Asks for one of kPrefetchParts of the next page. The softmax is the time for it, as it leaves
 // memory alone; asking for the whole page at once holds up the reads that come next.
 constexpr int64_t kPrefetchParts = kPageTokens / 4;
-inline void prefetch_part(const TileOnPage& tile, int64_t part) {
+[[gnu::always_inline]] inline void prefetch_part(const TileOnPage& tile, int64_t part) {
   if (tile.next_keys == nullptr) return;
   constexpr int64_t kLine = 64 / sizeof(uint16_t);
   const int64_t n = kPageTokens / kPrefetchParts * tile.task.shape.head_dim;

@@ -14,6 +14,34 @@ namespace {
 
 inline constexpr int64_t kRowsAtOnce = 4;  // rows whose sums are kept in registers together
 
+// Asks for the keys and values of a block's next page, a few lines at a time and all through the
+// work on the page before: a core has room for few requests at once, and waits where it has none.
+class NextPage {
+ public:
+  NextPage() = default;  // there is none
+  NextPage(const FastAttentionTask& task, int64_t page, int64_t n_calls)
+      : keys_(page_keys(task, page)),
+        values_(page_values(task, page)),
+        end_(kPageTokens * task.shape.head_dim),
+        step_((end_ + kLine * n_calls - 1) / (kLine * n_calls) * kLine) {}
+  // Always inline: g++ takes a function that only prefetches for one that does nothing.
+  [[gnu::always_inline]] void ask() {
+    const int64_t until = smaller_of(at_ + step_, end_);
+    for (; at_ < until; at_ += kLine) {
+      _mm_prefetch(keys_ + at_, _MM_HINT_T1);
+      _mm_prefetch(values_ + at_, _MM_HINT_T1);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64 / sizeof(uint16_t);
+
+  const uint16_t* keys_ = nullptr;
+  const uint16_t* values_ = nullptr;
+  int64_t at_ = 0, end_ = 0;  // numbers, of keys and of values
+  int64_t step_ = 0;
+};
+
 // Rows of a block that meet a page together, and the keys of it that some of them see.
 struct RowsOnPage {
   const FastAttentionTask& task;
@@ -21,6 +49,7 @@ struct RowsOnPage {
   int64_t first_row = 0;
   Range seen = {};
   const uint16_t* values = nullptr;  // seen_values
+  NextPage* next = nullptr;          // of the block
   Range key_groups() const { return {seen.begin / kLanes, (seen.end + kLanes - 1) / kLanes}; }
 };
 
@@ -63,6 +92,7 @@ inline void score_page(const RowsOnPage& rows, PageWeights scores) {
     }
     const float* const queries = rows.task.queries.row(rows.first_row);
     for (int64_t d = 0; d < rows.task.shape.head_dim; ++d) {
+      rows.next->ask();
       Lanes keys[kScoreWidth];
       for (int w = 0; w < kScoreWidth; ++w) {
         keys[w] = load(rows.task.keys + d * kPageTokens + k + w * kLanes);
@@ -125,6 +155,7 @@ inline void add_values(const RowsOnPage& rows, const PageWeights weights, const 
   }
   for (int64_t j = rows.seen.begin / 2 * 2; j < rows.seen.end; j += 2) {
     const uint16_t* const pairs = rows.values + j * task.shape.head_dim + 2 * d;
+    rows.next->ask();
     Lanes first[kWidth];
     Lanes second[kWidth];
     for (int64_t w = 0; w < kWidth; ++w) {
@@ -192,6 +223,14 @@ inline void finish_rows(const FastAttentionTask& task) {
   }
 }
 
+// How often the work on a page asks for the next one: at each step of score_page and add_values.
+inline int64_t n_asks(const FastAttentionTask& task) {
+  const int64_t head_dim = task.shape.head_dim;
+  const int64_t of_scores = head_dim * (kPageTokens / (kScoreWidth * kLanes));
+  const int64_t of_values = larger_of(head_dim / (kTotalWidth * kLanes), 1) * (kPageTokens / 2);
+  return (task.n_rows() + kRowsAtOnce - 1) / kRowsAtOnce * (of_scores + of_values);
+}
+
 inline void attend_block(const FastAttentionTask& task) {
   gather_queries(task);
   start_rows(task);
@@ -199,6 +238,9 @@ inline void attend_block(const FastAttentionTask& task) {
     spread_keys(page_keys(task, p), task.shape.head_dim, task.keys);
     RowsOnPage rows = {task, p};
     rows.values = seen_values(task, p);
+    NextPage next;
+    if (p + 1 < task.pages.end) next = NextPage(task, p + 1, n_asks(task));
+    rows.next = &next;
     for (; rows.first_row < task.n_rows(); rows.first_row += kRowsAtOnce) {
       const int64_t n_rows = smaller_of(kRowsAtOnce, task.n_rows() - rows.first_row);
       rows.seen = seen_in_page(task, {rows.first_row, rows.first_row + n_rows}, p);
