@@ -90,9 +90,7 @@ bool Engine::take_submitted() {
   bool stop = false;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
-      return stopping_ || !submitted_.empty() || !cache_drops_.empty() || !core_.idle();
-    });
+    wait_for_work(lock);
     std::swap(taken, submitted_);
     std::swap(drops, cache_drops_);
     stats_.n_waiting += static_cast<int64_t>(taken.size());
@@ -105,6 +103,18 @@ bool Engine::take_submitted() {
     drop.set_value(n_dropped);
   }
   return !stop;
+}
+
+void Engine::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const auto has_work = [&] {
+    return stopping_ || !submitted_.empty() || !cache_drops_.empty() || !core_.idle();
+  };
+  for (bool is_left = true; is_left && !has_work();) {
+    lock.unlock();
+    is_left = core_.ready_pages();
+    lock.lock();
+  }
+  changed_.wait(lock, has_work);
 }
 
 void Engine::publish_stats() {

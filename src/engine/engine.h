@@ -85,6 +85,7 @@ class Engine {
   // Moves what was submitted into the core and drops the cache for who asked for it, waiting while
   // there is nothing to do. False: stop.
   bool take_submitted();
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
   void publish_stats();
 
   const EngineOptions options_;

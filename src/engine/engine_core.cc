@@ -134,6 +134,13 @@ bool EngineCore::step() {
   return true;
 }
 
+bool EngineCore::ready_pages() {
+  constexpr int64_t kTokensAhead = 8192;  // a long prompt's
+  const PagePool& pool = scheduler_.pool();
+  const int64_t n_held = pool.n_all() - pool.n_free();
+  return model_->ready_pages(std::min(pool.n_all(), n_held + pages_for(kTokensAhead)));
+}
+
 void EngineCore::end_all(const Error& error) {
   while (!requests_.empty()) end(*requests_.back(), error);
   deliver();

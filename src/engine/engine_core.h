@@ -68,6 +68,9 @@ class EngineCore {
 
   // Gives up every page that only the prefix cache holds; how many.
   int64_t drop_cache() { return scheduler_.drop_cache(); }
+  // While there is nothing else to do: makes memory for pages to come ready, a little of it.
+  // Whether some is left.
+  bool ready_pages();
 
   int64_t n_steps() const { return n_steps_; }
   const StepSeconds& seconds() const { return seconds_; }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -184,6 +185,26 @@ TEST(Engine, ADroppedCacheIsCountedBeforeItIsReported) {
     ASSERT_EQ(stats.n_free_pages, stats.n_pages) << i;
     ASSERT_EQ(stats.n_cached_pages, 0) << i;
   }
+}
+
+// Those that are held and a long prompt's; requests that come meanwhile do not wait for the rest.
+TEST(Engine, MakesPagesReadyWhileItIsIdle) {
+  constexpr int64_t kAhead = 8192 / kPageTokens;
+  std::atomic<int64_t> n_asked = 0, most = 0;
+  std::atomic<bool> is_left = true;
+  FakeModelOptions options = {.n_pages = 1000};
+  options.on_ready_pages = [&](int64_t n_pages) {
+    most = std::max(most.load(), n_pages);
+    ++n_asked;
+    return is_left.load();
+  };
+  const auto engine = start(std::move(options));
+  while (n_asked < 3) std::this_thread::yield();
+  EXPECT_EQ(most, kAhead);
+  EXPECT_EQ(ask(*engine, greedy(std::vector<int32_t>(100, 5), 10)).tokens.size(), 10u);
+  while (most < kAhead + 2) std::this_thread::yield();  // the prefix cache holds the answer's
+  is_left = false;
+  EXPECT_TRUE(becomes_idle(*engine));
 }
 
 TEST(Engine, DroppingTheHandleAborts) {

@@ -49,6 +49,8 @@ struct FakeModelOptions {
       hash_logits;
   // Called at the start of each step: may record, block, fail or throw.
   std::function<Result<void>(std::span<const SequenceSlice> batch)> on_step = {};
+  // Answers ready_pages.
+  std::function<bool(int64_t n_pages)> on_ready_pages = {};
 };
 
 class FakeModel : public LanguageModel {
@@ -89,6 +91,10 @@ class FakeModel : public LanguageModel {
     }
     if (row * vocab_size != logits.size()) return fail(ErrorKind::kInternal, "wrong logits size");
     return {};
+  }
+
+  bool ready_pages(int64_t n_pages) override {
+    return options_.on_ready_pages && options_.on_ready_pages(n_pages);
   }
 
   int64_t n_states() const override { return options_.n_states; }

@@ -1,5 +1,6 @@
 #include "memory/kv_store.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/units.h"
@@ -39,6 +40,15 @@ std::byte* KvStore::layer_page(int layer, PageId page) const {
 
 void KvStore::copy_page(PageId from, PageId to) const {
   std::memcpy(layer_page(0, to), layer_page(0, from), shape_.page_bytes());
+}
+
+bool KvStore::commit_some(int64_t n_pages) {
+  constexpr size_t kBytes = 2 * kMiB;
+  const size_t wanted = static_cast<size_t>(std::min(n_pages, n_pages_)) * shape_.page_bytes();
+  if (n_committed_ >= wanted) return false;
+  memory_.commit(n_committed_, kBytes);
+  n_committed_ += kBytes;
+  return n_committed_ < wanted;
 }
 
 }  // namespace penstock

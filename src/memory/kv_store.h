@@ -32,7 +32,7 @@ struct KvShape {
 // Thread-compatible. Pages are not cleared: a page's content is what was last written.
 class KvStore {
  public:
-  // Reserves address space for n_pages; memory is committed as pages are first written.
+  // Reserves address space for n_pages; memory is committed as pages are first written, or ahead.
   static Result<KvStore> make(KvShape shape, int64_t n_pages);
   const KvShape& shape() const { return shape_; }
   int64_t n_pages() const { return n_pages_; }
@@ -48,6 +48,10 @@ class KvStore {
     return keys<T>(layer, page) + shape_.page_numbers();
   }
   void copy_page(PageId from, PageId to) const;  // in every layer
+  // Commits memory of the first n_pages pages, a huge OS page's worth; whether some is left. What
+  // is written for the first time waits for the kernel otherwise: 6 ms for a huge page where the
+  // host of a virtual machine has to find it too.
+  bool commit_some(int64_t n_pages);
 
  private:
   std::byte* layer_page(int layer, PageId page) const;
@@ -56,6 +60,7 @@ class KvStore {
 
   KvShape shape_;
   int64_t n_pages_ = 0;
+  size_t n_committed_ = 0;  // bytes
   // [n_pages][n_layers][keys, values][page_numbers]. Pages outermost: memory is committed a
   // little with each new page, where layers outermost would fault in as many huge pages as there
   // are layers, all in one step (180 ms with SmolLM2-135M on 2 cores of a Sapphire Rapids machine).

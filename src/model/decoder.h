@@ -30,6 +30,7 @@ class Decoder final : public LanguageModel {
   Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
   void set_profile(Profile* profile) override;
   void copy_page(PageId from, PageId to) override { kv_.copy_page(from, to); }
+  bool ready_pages(int64_t n_pages) override { return kv_.commit_some(n_pages); }
   std::optional<WeightsRead> read_weights() override;
 
  private:

@@ -69,6 +69,10 @@ class LanguageModel {
   // Copies what one page holds, in every layer: copy on write of a shared page.
   virtual void copy_page(PageId from, PageId to) = 0;
 
+  // Between steps: has memory for the first n_pages KV pages made ready, a little in each call, so
+  // that no step waits for it. Whether some is left.
+  virtual bool ready_pages(int64_t /*n_pages*/) { return false; }
+
   // From now on adds to it where steps spend their time; null: no longer. It outlives its use.
   virtual void set_profile(Profile* /*profile*/) {}
 

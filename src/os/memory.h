@@ -34,6 +34,10 @@ class AnonymousMemory {
   ~AnonymousMemory();
 
   std::span<std::byte> bytes() const { return bytes_; }
+  // Has the kernel commit `n` bytes from `offset` on now, in whole OS pages; their content stays. A
+  // wish: where it is refused they come when they are first written, as ever. Other threads may use
+  // the memory meanwhile.
+  void commit(size_t offset, size_t n) const;
 
  private:
   AnonymousMemory(std::span<std::byte> bytes, std::span<std::byte> mapped)

@@ -1,6 +1,7 @@
 #include "os/memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstdint>
 
@@ -24,6 +25,28 @@ TEST(AnonymousMemory, AbsurdSizesAreAnErrorWithTheSize) {
   const auto memory = AnonymousMemory::reserve(size_t{1} << 60, OsPages::kNormal);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().kind, ErrorKind::kExhausted);
+}
+
+bool is_resident(std::byte* address) {
+  unsigned char there = 0;
+  const auto in_page = reinterpret_cast<uintptr_t>(address) % 4096;
+  EXPECT_EQ(::mincore(address - in_page, 1, &there), 0);
+  return (there & 1) != 0;
+}
+
+TEST(AnonymousMemory, CommittedPagesAreThereAndKeepTheirContent) {
+  const auto memory = AnonymousMemory::reserve(8 * kMiB, OsPages::kSmall);
+  ASSERT_TRUE(memory) << memory.error().message;
+  const auto bytes = memory->bytes();
+  bytes[3 * kMiB] = std::byte{7};
+  memory->commit(3 * kMiB, kMiB);
+  if (!is_resident(&bytes[4 * kMiB - 4096])) GTEST_SKIP() << "this kernel does not commit early";
+  EXPECT_EQ(bytes[3 * kMiB], std::byte{7});
+  EXPECT_EQ(bytes[4 * kMiB - 1], std::byte{0});
+  EXPECT_FALSE(is_resident(&bytes[2 * kMiB]));
+  EXPECT_FALSE(is_resident(&bytes[4 * kMiB]));
+  memory->commit(8 * kMiB - 1, kMiB);
+  EXPECT_TRUE(is_resident(&bytes[8 * kMiB - 1]));
 }
 
 constexpr const char* kMeminfo = "MemTotal: 8388608 kB\nMemAvailable:    4194304 kB\n";

@@ -1,6 +1,7 @@
 #include "os/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -75,6 +76,15 @@ Result<AnonymousMemory> AnonymousMemory::reserve(size_t bytes, OsPages pages) {
     ::madvise(aligned, round_up(bytes, kAlignment), advice);  // a wish: refusal changes nothing
   }
   return AnonymousMemory({aligned, bytes}, {static_cast<std::byte*>(base), mapped_bytes});
+}
+
+void AnonymousMemory::commit(size_t offset, size_t n) const {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = offset / page * page;
+  const size_t end = std::min(round_up(offset + n, page), round_up(bytes_.size(), kAlignment));
+#ifdef MADV_POPULATE_WRITE
+  if (begin < end) ::madvise(bytes_.data() + begin, end - begin, MADV_POPULATE_WRITE);
+#endif
 }
 
 AnonymousMemory::~AnonymousMemory() {
