@@ -11,7 +11,8 @@ the rounds.
                 share of the step, with 1 and with 8 streams
   streams       tokens per second of 8 streams over those of one
   cached        time to the first token of a prompt whose first 1,000 tokens are cached, over the same prompt cold
-  long_prompt   the speed a stream keeps while 8,000 tokens are prefilled, and the longest gap over its usual step
+  long_prompt   the speed a stream keeps while 8,000 tokens are prefilled, and the longest gap over its usual step, which is
+                measured before the prompt comes and after it is done
 """
 import argparse
 import http.client
@@ -96,17 +97,22 @@ def long_prompt(server):
     began = time.monotonic()
     long = server.ask(prose(7600, seed=3), 1)
     ended = time.monotonic()
+    time.sleep(1.5)
     if not speaker.is_alive():
         raise RuntimeError("the answer beside the long prompt ended before it")
     enough.set()
     speaker.join()
     moments = [talk["began"] + at for at in talk["times"]]
-    undisturbed = [b - a for a, b in zip(moments, moments[1:]) if b < began]
-    during = [b - a for a, b in zip(moments, moments[1:]) if began < a and b < ended]
-    usual = statistics.median(undisturbed)
-    return {"prompt_tokens": long["usage"]["prompt_tokens"], "prompt_s": long["times"][0], "usual_step_s": usual, "steps_during": len(during),
-            "speed_kept": usual / statistics.mean(during), "longest_gap_in_steps": max(during) / usual,
-            "p99_gap_in_steps": sorted(during)[int(0.99 * len(during))] / usual}
+    steps = list(zip(moments, moments[1:]))
+    before = statistics.median(b - a for a, b in steps if b < began)
+    after = statistics.median(b - a for a, b in steps if a > ended)
+    during = [b - a for a, b in steps if began < a and b < ended]
+    # The answer grows meanwhile, and so does what a step of it takes when nothing disturbs it.
+    usual = [before + (after - before) * i / len(during) for i in range(len(during))]
+    gaps = sorted(step / usual_step for step, usual_step in zip(during, usual))
+    return {"prompt_tokens": long["usage"]["prompt_tokens"], "prompt_s": long["times"][0], "usual_step_s": [before, after],
+            "steps_during": len(during), "speed_kept": sum(usual) / sum(during), "longest_gap_in_steps": gaps[-1],
+            "p99_gap_in_steps": gaps[int(0.99 * len(gaps))]}
 
 
 def prose(n_words, seed):
@@ -114,6 +120,8 @@ def prose(n_words, seed):
 
 
 def medians(rounds):
+    if isinstance(rounds[0], list):
+        return [medians(entries) for entries in zip(*rounds)]
     if isinstance(rounds[0], dict):
         return {name: medians([entry[name] for entry in rounds]) for name in rounds[0]}
     return statistics.median(rounds)
