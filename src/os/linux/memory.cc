@@ -6,16 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
-#include <string>
-#include <string_view>
 
 #include "base/integers.h"
 #include "base/units.h"
 #include "os/linux/cgroup.h"
+#include "os/linux/labelled.h"
 
 namespace penstock {
 namespace {
@@ -30,18 +27,6 @@ std::optional<uint64_t> read_bytes(const fs::path& path) {
   const auto numbers = read_numbers(path, 1);
   if (!numbers || (*numbers)[0] < 0 || (*numbers)[0] >= 0x1p63) return std::nullopt;
   return static_cast<uint64_t>((*numbers)[0]);
-}
-
-// The number behind `label` in a file of "label number" lines.
-std::optional<uint64_t> read_labelled(const fs::path& path, std::string_view label) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string word;
-    uint64_t number = 0;
-    if (words >> word && word == label && words >> number) return number;
-  }
-  return std::nullopt;
 }
 
 // What a group still allows its processes. The page cache that nobody looked at lately is given
