@@ -36,6 +36,7 @@ class File {
   Result<void> read_exact(uint64_t offset, std::span<std::byte> out) const;
 
  private:
+  friend class DirectFile;
   friend class Mapping;
   File(int fd, uint64_t size, std::filesystem::path path)
       : fd_(fd), size_(size), path_(std::move(path)) {}
