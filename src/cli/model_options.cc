@@ -1,7 +1,9 @@
 #include "cli/model_options.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <map>
+#include <optional>
 
 #include "base/units.h"
 #include "checkpoint/pack.h"
@@ -10,6 +12,42 @@ namespace penstock {
 namespace {
 
 std::string_view to_string(LoadMode mode) { return mode == LoadMode::kMap ? "mapped" : "read"; }
+
+// "all", a share as "25%", or a number of slots.
+std::optional<ExpertSlots> parse_expert_slots(std::string_view text) {
+  if (text == "all") return ExpertSlots{.share = 1.0};
+  const bool is_share = text.ends_with('%');
+  const std::string_view digits = text.substr(0, text.size() - (is_share ? 1 : 0));
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+  if (error != std::errc{} || end != digits.end() || number < 1) return std::nullopt;
+  if (!is_share) return ExpertSlots{.count = number};
+  if (number > 100) return std::nullopt;
+  return ExpertSlots{.share = static_cast<double>(number) / 100.0};
+}
+
+void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--expert-slots",
+          [&options](const std::string& value) {
+            options.expert_slots = parse_expert_slots(value).value_or(ExpertSlots{});
+          },
+          "experts that have a place in RAM while all stay on disk: a number, a share as 25%, or "
+          "all; as many as fit free RAM unless given; implies --load disk")
+      ->type_name("N|P%|all")
+      ->check(CLI::Validator(
+          [](const std::string& value) {
+            return parse_expert_slots(value)
+                       ? std::string()
+                       : fmt::format(
+                             "'{}' is neither a number of at least 1, nor a share from 1% "
+                             "to 100%, nor all",
+                             value);
+          },
+          ""))
+      ->group("Model");
+}
 
 // The number, and of how many CPUs where some are left out.
 std::string threads_text(const LoadReport& report) {
@@ -27,8 +65,10 @@ void add_model_argument(CLI::App& command, ModelOptions& options) {
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  static const std::map<std::string, LoadMode> kModes = {
-      {"auto", LoadMode::kAuto}, {"read", LoadMode::kRead}, {"map", LoadMode::kMap}};
+  static const std::map<std::string, LoadMode> kModes = {{"auto", LoadMode::kAuto},
+                                                         {"read", LoadMode::kRead},
+                                                         {"map", LoadMode::kMap},
+                                                         {"disk", LoadMode::kDisk}};
   add_model_argument(command, options);
   command
       .add_option("--threads", options.n_threads,
@@ -38,11 +78,13 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->group("Model");
   command
       .add_option("--load", options.mode,
-                  "read: weights go into huge pages; map: they stay in the page cache; auto: read "
-                  "where they fit free RAM with a quarter to spare [auto]")
+                  "read: weights go into huge pages; map: they stay in the page cache; disk: "
+                  "routed experts stay on disk and are read when they are needed; auto: read where "
+                  "they fit free RAM with a quarter to spare, else disk or map [auto]")
       ->type_name("MODE")
       ->transform(CLI::CheckedTransformer(kModes).description(""))
       ->group("Model");
+  add_expert_slots_option(command, options);
   command
       .add_option_function<std::string>(
           "--repack", [&options](const std::string& value) { options.repack = value == "auto"; },
@@ -122,6 +164,7 @@ Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& optio
     PENSTOCK_TRY(verify_pack(checkpoint, progress, /*stop=*/{}));
   }
   return load_model(checkpoint, {.mode = options.mode,
+                                 .expert_slots = options.expert_slots,
                                  .interleave = options.repack,
                                  .n_threads = options.n_threads,
                                  .precision = options.precision,
@@ -135,11 +178,18 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
       spec.moe.n_experts > 0
           ? fmt::format(", {} experts of which {} work", spec.moe.n_experts, spec.moe.top_k)
           : "";
+  const std::string on_disk =
+      report.n_expert_slots == 0
+          ? ""
+          : fmt::format("; experts on disk, {} of {} in RAM ({})",
+                        format_count(static_cast<uint64_t>(report.n_expert_slots)),
+                        format_count(static_cast<uint64_t>(report.n_experts)),
+                        format_bytes(report.expert_slot_bytes));
   std::vector<std::string> lines = {fmt::format(
-      "{}: {}, {} layers{}; {} of weights {}{}; {} on {}, {}; KV cache of {} tokens ({})",
+      "{}: {}, {} layers{}; {} of weights {}{}{}; {} on {}, {}; KV cache of {} tokens ({})",
       checkpoint.name, penstock::to_string(spec.family), spec.n_layers(), experts,
       format_bytes(report.weight_bytes), to_string(report.mode),
-      report.interleaved ? " and interleaved" : "", penstock::to_string(report.precision),
+      report.interleaved ? " and interleaved" : "", on_disk, penstock::to_string(report.precision),
       penstock::to_string(report.isa), threads_text(report),
       format_count(static_cast<uint64_t>(report.kv_tokens)), format_bytes(report.kv_bytes))};
   lines.insert(lines.end(), checkpoint.notes.begin(), checkpoint.notes.end());

@@ -25,6 +25,7 @@ struct ModelOptions {
   int n_threads = 0;      // 0: one for each core
   int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
   LoadMode mode = LoadMode::kAuto;
+  ExpertSlots expert_slots = {};
   bool repack = true;
   Precision precision = Precision::kFast;
   bool verify = false;  // a pack's checksums, before anything else
@@ -33,7 +34,8 @@ struct ModelOptions {
 
 // MODEL alone, for commands that only read headers.
 void add_model_argument(CLI::App& command, ModelOptions& options);
-// MODEL, --threads, --load, --verify, --cpu-precision; what `options` holds is what they default to.
+// MODEL, --threads, --load, --expert-slots, --verify, --cpu-precision; what `options` holds is what
+// they default to.
 void add_model_options(CLI::App& command, ModelOptions& options);
 // --kv-tokens, for commands whose requests decide at run time how long they get.
 void add_kv_option(CLI::App& command, ModelOptions& options);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/units.h"
+#include "memory/expert_layout.h"
+#include "memory/stored_matrix.h"
 #include "os/numa.h"
 #include "tensor/codec.h"
 #include "tensor/interleave.h"
@@ -52,19 +54,34 @@ uint64_t total_bytes(const std::map<uint32_t, std::vector<Run>>& runs) {
   return bytes;
 }
 
-LoadMode resolve(LoadMode mode, uint64_t weight_bytes) {
+TensorTable without_experts(const TensorTable& tensors) {
+  TensorTable others;
+  for (const auto& entry : tensors) {
+    if (!is_expert_tensor(entry.first)) others.insert(entry);
+  }
+  return others;
+}
+
+LoadMode resolve(LoadMode mode, const TensorTable& tensors) {
   if (mode != LoadMode::kAuto) return mode;
-  return weight_bytes + weight_bytes / 4 < available_memory_bytes() ? LoadMode::kRead
-                                                                    : LoadMode::kMap;
+  const uint64_t available = available_memory_bytes();
+  const auto fits = [&](const TensorTable& table) {
+    const uint64_t bytes = total_bytes(used_runs(table));
+    return bytes + bytes / 4 < available;
+  };
+  if (fits(tensors)) return LoadMode::kRead;
+  const TensorTable others = without_experts(tensors);
+  return others.size() < tensors.size() && fits(others) ? LoadMode::kDisk : LoadMode::kMap;
 }
 
 }  // namespace
 
 Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, const WeightOptions& options) {
   WeightStore store;
-  store.tensors_ = checkpoint.tensors;
+  store.mode_ = resolve(options.mode, checkpoint.tensors);
+  store.tensors_ =
+      store.mode_ == LoadMode::kDisk ? without_experts(checkpoint.tensors) : checkpoint.tensors;
   store.bytes_ = total_bytes(used_runs(store.tensors_));
-  store.mode_ = resolve(options.mode, store.bytes_);
   if (store.mode_ == LoadMode::kMap) {
     PENSTOCK_TRY(store.map_files(checkpoint));
   } else {
@@ -177,11 +194,6 @@ std::vector<std::span<const std::byte>> WeightStore::runs() const {
   return all;
 }
 
-std::span<const std::byte> WeightStore::view(const Extent& extent) const {
-  return extent.bytes == 0 ? std::span<const std::byte>{}
-                           : files_[extent.file].subspan(extent.offset, extent.bytes);
-}
-
 Result<MatrixView> WeightStore::matrix(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end())
@@ -192,18 +204,9 @@ Result<MatrixView> WeightStore::matrix(std::string_view name) const {
 }
 
 MatrixView WeightStore::as_stored(const StoredTensor& tensor) const {
-  return MatrixView{.format = tensor.format,
-                    .rows = tensor.rows,
-                    .cols = tensor.cols,
-                    .data = view(tensor.data),
-                    .scales = view(tensor.scales),
-                    .zeros = view(tensor.zeros),
-                    .groups = view(tensor.groups),
-                    .scale_format = tensor.scale_format,
-                    .group_cols = tensor.group_cols,
-                    .block_rows = tensor.block_rows,
-                    .zeros_minus_one = tensor.zeros_minus_one,
-                    .scale = tensor.scale};
+  return matrix_of(tensor, [&](const Extent& extent) {
+    return files_[extent.file].subspan(extent.offset, extent.bytes);
+  });
 }
 
 Result<std::vector<float>> WeightStore::vector(std::string_view name, int64_t size) const {

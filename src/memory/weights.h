@@ -20,9 +20,11 @@
 namespace penstock {
 
 enum class LoadMode : uint8_t {
-  kAuto,  // kRead where the weights fit available RAM with a quarter to spare, else kMap
+  kAuto,  // kRead where the weights fit available RAM with a quarter to spare, else kDisk for a
+          // mixture of experts whose other weights do, else kMap
   kRead,  // read into anonymous memory in huge OS pages: fastest to compute from
   kMap,   // map the files: the page cache is the memory, and it can be given back
+  kDisk,  // as kRead, but for the routed experts: they are somebody else's (expert_cache.h)
 };
 
 struct WeightOptions {
@@ -42,14 +44,14 @@ class WeightStore {
  public:
   static Result<WeightStore> load(const Checkpoint& checkpoint, const WeightOptions& options);
 
-  // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one is an error
-  // that names it.
+  // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one, also an
+  // expert's that stays on disk, is an error that names it.
   Result<MatrixView> matrix(std::string_view name) const;
   // A one-row tensor of `size` numbers, widened to float32.
   Result<std::vector<float>> vector(std::string_view name, int64_t size) const;
 
   LoadMode mode() const { return mode_; }
-  uint64_t bytes() const { return bytes_; }  // of weights in memory
+  uint64_t bytes() const { return bytes_; }  // of weights in memory: without experts on disk
   // Where those bytes are, in as few runs as they form: for measurements.
   std::vector<std::span<const std::byte>> runs() const;
   bool is_interleaved() const { return !interleaved_.empty(); }  // some of them
@@ -62,7 +64,6 @@ class WeightStore {
   using FileBytes = std::vector<std::span<std::byte>>;  // by the checkpoint's files
   Result<FileBytes> read_files(const Checkpoint& checkpoint, const WeightOptions& options);
   void interleave_all(const FileBytes& files, const WeightOptions& options);
-  std::span<const std::byte> view(const Extent& extent) const;
   MatrixView as_stored(const StoredTensor& tensor) const;
 
   LoadMode mode_ = LoadMode::kMap;

@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include <algorithm>
+#include <concepts>
 #include <cstring>
 #include <utility>
 
@@ -53,19 +54,21 @@ void check_layers(std::span<const SequenceSlice> batch, int n_layers, int64_t hi
 
 }  // namespace
 
-Decoder::Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool,
-                 Isa isa, Precision precision)
+Decoder::Decoder(ModelSpec spec, WeightStore weights, std::unique_ptr<ExpertCache> experts,
+                 KvStore kv, std::unique_ptr<Pool> pool, Isa isa, Precision precision)
     : spec_(std::move(spec)),
       weights_(std::move(weights)),
+      experts_(std::move(experts)),
       kv_(std::move(kv)),
       pool_(std::move(pool)),
       compute_{pool_.get(), isa, precision, &activations_} {}
 
 Result<std::unique_ptr<Decoder>> Decoder::make(const ModelSpec& spec, WeightStore weights,
-                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa,
+                                               std::unique_ptr<ExpertCache> experts, KvStore kv,
+                                               std::unique_ptr<Pool> pool, Isa isa,
                                                Precision precision) {
-  std::unique_ptr<Decoder> decoder(
-      new Decoder(spec, std::move(weights), std::move(kv), std::move(pool), isa, precision));
+  std::unique_ptr<Decoder> decoder(new Decoder(spec, std::move(weights), std::move(experts),
+                                               std::move(kv), std::move(pool), isa, precision));
   PENSTOCK_TRY(decoder->load_layers());
   return decoder;
 }
@@ -90,7 +93,8 @@ Result<Decoder::Layer> Decoder::load_layer(const LayerParts& parts, int index) c
   PENSTOCK_ASSIGN(layer.ffn_norm, weights_.vector(prefix + "ffn_norm", spec_.hidden_dim));
   PENSTOCK_ASSIGN(layer.attention, AttentionBlock::load(spec_, parts.attention, weights_, prefix));
   if (const auto* moe = std::get_if<MoePart>(&parts.ffn)) {
-    PENSTOCK_ASSIGN(layer.ffn, MoeBlock::load(spec_, *moe, weights_, prefix));
+    PENSTOCK_ASSIGN(layer.ffn, MoeBlock::load(spec_, *moe, weights_, prefix,
+                                              {.cache = experts_.get(), .index = index}));
   } else {
     PENSTOCK_ASSIGN(layer.ffn,
                     DenseFfnBlock::load(std::get<DensePart>(parts.ffn), weights_, prefix));
@@ -124,7 +128,7 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
   if (step.n_tokens() == 0) return {};
   const auto x = scratch_rows(x_, step.n_tokens(), spec_.hidden_dim);
   embed(step, x);
-  run_layers(step, x);
+  PENSTOCK_TRY(run_layers(step, x));
   write_logits(step, x, logits);
   return {};
 }
@@ -132,6 +136,10 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
 std::optional<WeightsRead> Decoder::read_weights() {
   return WeightsRead{.bytes = weights_.bytes(),
                      .seconds = read_seconds(*pool_, compute_.isa, weights_.runs())};
+}
+
+std::optional<ExpertCounts> Decoder::expert_counts() const {
+  return experts_ ? std::optional(experts_->counts()) : std::nullopt;
 }
 
 void Decoder::set_profile(Profile* profile) {
@@ -157,31 +165,32 @@ void Decoder::embed(const StepTokens& step, Rows<float> x) const {
 
 // The rows of slices with a range of layers are the last ones: where the range ends, the rest goes
 // on without them.
-void Decoder::run_layers(const StepTokens& step, Rows<float> x) {
+Result<void> Decoder::run_layers(const StepTokens& step, Rows<float> x) {
   const auto slices = step.slices();
   const size_t n_whole = n_whole_slices(slices);
   if (n_whole == slices.size()) {
-    for (int i = 0; i < spec_.n_layers(); ++i) run_layer(step, i, x);
-    return;
+    for (int i = 0; i < spec_.n_layers(); ++i) PENSTOCK_TRY(run_layer(step, i, x));
+    return {};
   }
   const StepTokens whole(compute_, spec_, slices.first(n_whole));
   const Rows<float> x_whole = {x.data, whole.n_tokens(), x.cols, x.stride};
   const LayerRange& range = *slices[n_whole].layers;
   for (int i = 0; i < spec_.n_layers(); ++i) {
     if (range.begin <= i && i < range.end) {
-      run_layer(step, i, x);
+      PENSTOCK_TRY(run_layer(step, i, x));
     } else if (whole.n_tokens() > 0) {
-      run_layer(whole, i, x_whole);
+      PENSTOCK_TRY(run_layer(whole, i, x_whole));
     }
   }
-  if (range.end == spec_.n_layers()) return;
+  if (range.end == spec_.n_layers()) return {};
   for (size_t s = n_whole; s < slices.size(); ++s) {
     const std::span<float> stream = slices[s].layers->stream;
     std::copy_n(x.row(step.first_row(s)), stream.size(), stream.begin());
   }
+  return {};
 }
 
-void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
+Result<void> Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
   const Layer& layer = layers_[static_cast<size_t>(index)];
   const auto h = scratch_rows(h_, x.n_rows, x.cols);
   const auto y = scratch_rows(y_, x.n_rows, x.cols);
@@ -189,11 +198,18 @@ void Decoder::run_layer(const StepTokens& step, int index, Rows<float> x) {
   layer.attention.forward(compute_, step, kv_, index, attention_, h, y);
   add_residual(y, x);
   normalise(x, layer.ffn_norm, h);
-  const auto forward = [&]<class Block>(const Block& ffn) {
-    ffn.forward(compute_, step, std::get<typename Block::Buffers>(ffn_), h, y);
+  const auto forward = [&]<class Block>(const Block& ffn) -> Result<void> {
+    auto& buffers = std::get<typename Block::Buffers>(ffn_);
+    if constexpr (std::same_as<Block, MoeBlock>) {
+      return ffn.forward(compute_, step, buffers, h, y);
+    } else {
+      ffn.forward(compute_, step, buffers, h, y);
+      return {};
+    }
   };
-  std::visit(forward, layer.ffn);
+  PENSTOCK_TRY(std::visit(forward, layer.ffn));
   add_residual(y, x);
+  return {};
 }
 
 void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits) {

@@ -8,6 +8,7 @@
 
 #include "base/scratch.h"
 #include "cpu/pool.h"
+#include "memory/expert_cache.h"
 #include "memory/kv_store.h"
 #include "memory/weights.h"
 #include "model/blocks/attention_block.h"
@@ -21,8 +22,10 @@ namespace penstock {
 class Decoder final : public LanguageModel {
  public:
   // Every tensor the parts need is found, or this is an error that names the first missing one.
+  // `experts`: null where they are among the weights.
   static Result<std::unique_ptr<Decoder>> make(const ModelSpec& spec, WeightStore weights,
-                                               KvStore kv, std::unique_ptr<Pool> pool, Isa isa,
+                                               std::unique_ptr<ExpertCache> experts, KvStore kv,
+                                               std::unique_ptr<Pool> pool, Isa isa,
                                                Precision precision);
 
   const ModelSpec& spec() const override { return spec_; }
@@ -32,6 +35,7 @@ class Decoder final : public LanguageModel {
   void copy_page(PageId from, PageId to) override { kv_.copy_page(from, to); }
   bool ready_pages(int64_t n_pages) override { return kv_.commit_some(n_pages); }
   std::optional<WeightsRead> read_weights() override;
+  std::optional<ExpertCounts> expert_counts() const override;
 
  private:
   struct Layer {
@@ -40,20 +44,21 @@ class Decoder final : public LanguageModel {
     std::variant<DenseFfnBlock, MoeBlock> ffn;
   };
 
-  Decoder(ModelSpec spec, WeightStore weights, KvStore kv, std::unique_ptr<Pool> pool, Isa isa,
-          Precision precision);
+  Decoder(ModelSpec spec, WeightStore weights, std::unique_ptr<ExpertCache> experts, KvStore kv,
+          std::unique_ptr<Pool> pool, Isa isa, Precision precision);
   Result<void> load_layers();
   Result<Layer> load_layer(const LayerParts& parts, int index) const;
   Result<void> check(std::span<const SequenceSlice> batch, size_t n_logits) const;
   void embed(const StepTokens& step, Rows<float> x) const;
-  void run_layers(const StepTokens& step, Rows<float> x);
-  void run_layer(const StepTokens& step, int index, Rows<float> x);
+  Result<void> run_layers(const StepTokens& step, Rows<float> x);
+  Result<void> run_layer(const StepTokens& step, int index, Rows<float> x);
   void write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits);
   void add_residual(Rows<const float> y, Rows<float> x) const;
   void normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const;
 
   ModelSpec spec_;
   WeightStore weights_;
+  std::unique_ptr<ExpertCache> experts_;
   KvStore kv_;
   std::unique_ptr<Pool> pool_;
   std::vector<FastActivations> activations_;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/result.h"
 #include "checkpoint/model_spec.h"
+#include "memory/expert_cache.h"
 #include "memory/kv_store.h"
 #include "memory/page_pool.h"
 #include "model/profile.h"
@@ -79,6 +80,9 @@ class LanguageModel {
   // Reads all weights once with all workers, and does nothing else. No step can be quicker that
   // reads them from there. Nothing: they are not in memory.
   virtual std::optional<WeightsRead> read_weights() { return std::nullopt; }
+
+  // Nothing: no experts stay on disk.
+  virtual std::optional<ExpertCounts> expert_counts() const { return std::nullopt; }
 
   // Recurrent families keep a state of fixed size per sequence, which a step reads and leaves as it
   // is after the slice's tokens (after an error: undefined). This many fit; 0: the family has none.

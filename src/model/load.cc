@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cpu/pool.h"
 #include "kernels/attention/attention.h"
+#include "memory/expert_cache.h"
 #include "model/decoder.h"
 
 namespace penstock {
@@ -28,6 +29,49 @@ int64_t default_kv_tokens(const ModelSpec& spec, const KvShape& shape,
   return granted;
 }
 
+// Slots when the user names none: what is left of the free RAM beside the KV cache, less an eighth
+// for the rest of the system.
+int64_t default_expert_slots(const ExpertLayout& layout, uint64_t kv_bytes) {
+  const uint64_t available = available_memory_bytes();
+  const uint64_t others = available / 8 + kv_bytes;
+  const uint64_t budget = available - std::min(available, others);
+  return std::max<int64_t>(1, static_cast<int64_t>(budget / layout.slot_bytes()));
+}
+
+Result<std::unique_ptr<ExpertCache>> make_expert_cache(const Checkpoint& checkpoint,
+                                                       const ExpertSlots& wanted,
+                                                       LoadReport& report) {
+  PENSTOCK_ASSIGN(ExpertLayout layout, ExpertLayout::make(checkpoint));
+  if (layout.n_experts() == 0) {
+    return fail(ErrorKind::kInvalidArgument,
+                "{} has no routed experts that could stay on disk (--load disk)",
+                checkpoint.path.string());
+  }
+  int64_t n_slots = wanted.count.value_or(0);
+  if (wanted.share) {
+    n_slots = static_cast<int64_t>(*wanted.share * static_cast<double>(layout.n_experts()));
+  } else if (!wanted.count) {
+    n_slots = default_expert_slots(layout, report.kv_bytes);
+  }
+  PENSTOCK_ASSIGN(auto cache,
+                  ExpertCache::make(checkpoint, std::move(layout), std::max<int64_t>(1, n_slots)));
+  report.n_expert_slots = cache->n_slots();
+  report.n_experts = cache->n_experts();
+  report.expert_slot_bytes = static_cast<uint64_t>(cache->n_slots()) * cache->slot_bytes();
+  if (!cache->note().empty()) report.notes.push_back(cache->note());
+  return cache;
+}
+
+// What the options say together.
+Result<LoadMode> mode_of(const LoadOptions& options) {
+  if (!options.expert_slots.is_given()) return options.mode;
+  if (options.mode == LoadMode::kAuto || options.mode == LoadMode::kDisk) return LoadMode::kDisk;
+  return fail(
+      ErrorKind::kInvalidArgument,
+      "--expert-slots is for experts that stay on disk, which --load {} does not leave there",
+      options.mode == LoadMode::kRead ? "read" : "map");
+}
+
 }  // namespace
 
 Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& options) {
@@ -37,8 +81,9 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   // The exact class reads rows as they are stored, and so does plain C++.
   const bool interleave =
       options.interleave && options.precision == Precision::kFast && isa >= Isa::kAvx2;
+  PENSTOCK_ASSIGN(const LoadMode mode, mode_of(options));
   PENSTOCK_ASSIGN(auto weights,
-                  WeightStore::load(checkpoint, {.mode = options.mode,
+                  WeightStore::load(checkpoint, {.mode = mode,
                                                  .interleave = interleave ? pool.get() : nullptr,
                                                  .nodes = pool->placement().nodes,
                                                  .progress = options.progress}));
@@ -62,9 +107,14 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                                            : default_kv_tokens(spec, shape, report.notes);
   const int64_t n_pages = report.kv_tokens / kPageTokens;
   report.kv_bytes = static_cast<uint64_t>(n_pages) * shape.page_bytes();
+  std::unique_ptr<ExpertCache> experts;
+  if (weights.mode() == LoadMode::kDisk) {
+    PENSTOCK_ASSIGN(experts, make_expert_cache(checkpoint, options.expert_slots, report));
+  }
   PENSTOCK_ASSIGN(auto kv, KvStore::make(shape, n_pages));
-  PENSTOCK_ASSIGN(auto decoder, Decoder::make(spec, std::move(weights), std::move(kv),
-                                              std::move(pool), isa, options.precision));
+  PENSTOCK_ASSIGN(auto decoder,
+                  Decoder::make(spec, std::move(weights), std::move(experts), std::move(kv),
+                                std::move(pool), isa, options.precision));
   return LoadedModel{.model = std::move(decoder), .report = std::move(report)};
 }
 

@@ -17,10 +17,18 @@
 
 namespace penstock {
 
+// How many experts have a slot in RAM, where they stay on disk.
+struct ExpertSlots {
+  std::optional<int64_t> count = {};
+  std::optional<double> share = {};  // of all experts, (0, 1]
+  bool is_given() const { return count || share; }
+};
+
 struct LoadOptions {
   LoadMode mode = LoadMode::kAuto;
-  bool interleave = true;  // weights that are read, where the class `fast` has use for it
-  int n_threads = 0;       // 0: one for each core that this process may use and its cgroup pays for
+  ExpertSlots expert_slots = {};  // neither: as many as fit free RAM
+  bool interleave = true;         // weights that are read, where the class `fast` has use for it
+  int n_threads = 0;  // 0: one for each core that this process may use and its cgroup pays for
   Precision precision = Precision::kExact;
   std::optional<Isa> isa = {};  // absent: the best, or what PENSTOCK_CPU_ISA says
   int64_t kv_tokens = 0;  // of the KV cache, all sequences together; 0: the context length, within
@@ -32,7 +40,10 @@ struct LoadOptions {
 struct LoadReport {
   LoadMode mode = LoadMode::kMap;
   bool interleaved = false;
-  uint64_t weight_bytes = 0;
+  uint64_t weight_bytes = 0;   // in memory
+  int64_t n_expert_slots = 0;  // of so many experts, where they stay on disk
+  int64_t n_experts = 0;
+  uint64_t expert_slot_bytes = 0;  // of all slots
   Isa isa = Isa::kScalar;
   Precision precision = Precision::kExact;
   int n_threads = 0;

@@ -26,7 +26,8 @@ struct Row {
   int64_t n_tokens;
   int64_t n_context;  // tokens that were there before
   std::vector<double> rates = {};
-  Profile profile = {};  // of as many other repetitions, where it is asked for
+  Profile profile = {};                    // of as many other repetitions, where it is asked for
+  std::vector<ExpertCounts> experts = {};  // of each repetition, where they stay on disk
 
   bool has_profile() const { return profile.steps().n_calls > 0; }
 };
@@ -48,6 +49,7 @@ class ModelTimer {
   ModelTimer(LanguageModel& model, const ModelBenchOptions& options)
       : model_(model), runner_(model, options.chunk), n_context_(options.n_context) {}
 
+  std::optional<ExpertCounts> expert_counts() const { return model_.expert_counts(); }
   // Where steps that count spend their time goes there; null: nowhere.
   void set_profile(Profile* profile) { profile_ = profile; }
 
@@ -105,8 +107,10 @@ Result<void> measure(ModelTimer& timer, const ModelBenchOptions& options,
   const int64_t n_tokens = row.n_tokens;
   PENSTOCK_TRY((timer.*run)(n_tokens));
   for (int i = 0; i < options.repetitions; ++i) {
+    const std::optional<ExpertCounts> before = timer.expert_counts();
     PENSTOCK_ASSIGN(const double taken, (timer.*run)(n_tokens));
     row.rates.push_back(static_cast<double>(n_tokens) / taken);
+    if (before) row.experts.push_back(timer.expert_counts()->since(*before));
     if (options.breakdown) {  // in turn, so that a busy machine disturbs both alike
       timer.set_profile(&row.profile);
       PENSTOCK_TRY((timer.*run)(n_tokens));
@@ -137,6 +141,36 @@ std::optional<ReadLimits> read_limits(LanguageModel& model) {
   return ReadLimits{bytes, bytes / at_once, bytes / seconds()};
 }
 
+// One token's share of what a row's repetitions had of experts on disk.
+struct ExpertsOfToken {
+  double hit_rate = 0.0;
+  double bytes_read = 0.0;
+  double wait_seconds = 0.0;
+};
+
+ExpertsOfToken experts_of_token(const Row& row) {
+  ExpertCounts sum;
+  for (const ExpertCounts& counts : row.experts) {
+    sum.n_hits += counts.n_hits;
+    sum.n_misses += counts.n_misses;
+    sum.bytes_read += counts.bytes_read;
+    sum.wait_seconds += counts.wait_seconds;
+  }
+  const double n_tokens = static_cast<double>(row.n_tokens * std::ssize(row.experts));
+  const auto n_uses = static_cast<double>(sum.n_hits + sum.n_misses);
+  return {.hit_rate = static_cast<double>(sum.n_hits) / std::max(n_uses, 1.0),
+          .bytes_read = static_cast<double>(sum.bytes_read) / n_tokens,
+          .wait_seconds = sum.wait_seconds / n_tokens};
+}
+
+std::string experts_text(const Row& row) {
+  const ExpertsOfToken experts = experts_of_token(row);
+  return fmt::format(
+      "\n{}: {:.1f} % of the experts were in RAM; a token read {:.2f} MB of others and waited "
+      "{:.2f} ms for them\n",
+      row.kind, 100.0 * experts.hit_rate, experts.bytes_read * 1e-6, experts.wait_seconds * 1e3);
+}
+
 Json to_json(const std::vector<Row>& rows, const LoadReport& report,
              const std::optional<ReadLimits>& limits) {
   Json list = Json::array();
@@ -149,6 +183,12 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report,
          {"tok_s", {{"min", rates.least}, {"median", rates.median}, {"max", rates.most}}}});
     if (row.n_context > 1) list.back()["context"] = row.n_context;
     if (row.has_profile()) list.back()["breakdown"] = breakdown_json(row.profile);
+    if (!row.experts.empty()) {
+      const ExpertsOfToken experts = experts_of_token(row);
+      list.back()["experts"] = {{"hit_rate", experts.hit_rate},
+                                {"read_bytes_token", experts.bytes_read},
+                                {"wait_s_token", experts.wait_seconds}};
+    }
   }
   Json machine = machine_json();
   machine["isa"] = to_string(report.isa);
@@ -181,6 +221,9 @@ std::string to_table(const std::vector<Row>& rows, const std::optional<ReadLimit
   }
   const int columns = terminal_columns(stdout);
   std::string text = table.text(columns);
+  for (const Row& row : rows) {
+    if (!row.experts.empty()) text += experts_text(row);
+  }
   for (const Row& row : rows) {
     if (row.has_profile()) text += '\n' + breakdown_table(row.kind, row.profile, columns);
   }

@@ -10,16 +10,18 @@
 namespace penstock {
 
 Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
-                                const WeightStore& weights, std::string_view prefix) {
+                                const WeightStore& weights, std::string_view prefix,
+                                CachedLayer cached) {
   const auto name = [&](std::string_view tensor) { return fmt::format("{}{}", prefix, tensor); };
   MoeBlock block;
   block.part_ = part;
+  block.cached_ = cached;
   PENSTOCK_ASSIGN(block.router_, weights.matrix(name("router")));
   if (part.router.has_bias) {
     PENSTOCK_ASSIGN(block.router_bias_, weights.vector(name("router_bias"), part.n_experts));
   }
-  for (int e = 0; e < part.n_experts; ++e) {
-    Expert& expert = block.experts_.emplace_back();
+  for (int e = 0; cached.cache == nullptr && e < part.n_experts; ++e) {
+    ExpertMatrices& expert = block.experts_.emplace_back();
     PENSTOCK_ASSIGN(expert.gate, weights.matrix(fmt::format("{}experts.{}.gate", prefix, e)));
     PENSTOCK_ASSIGN(expert.up, weights.matrix(fmt::format("{}experts.{}.up", prefix, e)));
     PENSTOCK_ASSIGN(expert.down, weights.matrix(fmt::format("{}experts.{}.down", prefix, e)));
@@ -31,17 +33,16 @@ Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
   return block;
 }
 
-void MoeBlock::forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
-                       Rows<const float> h, Rows<float> y) const {
+Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
+                               Rows<const float> h, Rows<float> y) const {
   choose(compute, buffers, h);
-  const std::vector<Group> groups = group_by_expert(compute, step, buffers);
+  std::vector<Group> groups = group_by_expert(compute, step, buffers);
   const auto outputs = scratch_rows(buffers.output, h.n_rows * part_.top_k, h.cols);
-  // So many for each worker that none waits long for the last.
-  constexpr size_t kWholeExperts = 8;
-  if (groups.size() >= kWholeExperts * static_cast<size_t>(compute.pool->n_workers())) {
-    run_whole_experts(compute, groups, buffers, h, outputs);
+  if (cached_.cache != nullptr) {
+    PENSTOCK_TRY(run_from_disk(compute, groups, buffers, h, outputs));
   } else {
-    run_shared_experts(compute, groups, buffers, h, outputs);
+    for (Group& group : groups) group.matrices = &experts_[static_cast<size_t>(group.expert)];
+    run_experts(compute, groups, buffers, h, outputs);
   }
   combine(compute, buffers, outputs, y);
   if (shared_) {
@@ -49,6 +50,45 @@ void MoeBlock::forward(const Compute& compute, const StepTokens& step, Buffers& 
     shared_->forward(compute, step, buffers.of_shared, h, shared);
     const OperationTimer timer(compute.profile, Operation::kCombine);
     add_rows(compute, shared, y);
+  }
+  return {};
+}
+
+Result<void> MoeBlock::run_from_disk(const Compute& compute, std::span<const Group> groups,
+                                     Buffers& buffers, Rows<const float> h,
+                                     Rows<float> outputs) const {
+  std::vector<Group> left(groups.begin(), groups.end());
+  while (!left.empty()) {
+    std::vector<int> wanted;
+    for (const Group& group : left) wanted.push_back(group.expert);
+    ExpertWave wave = cached_.cache->begin(cached_.index, wanted);
+    for (;;) {
+      PENSTOCK_ASSIGN(const std::vector<LeasedExpert> landed, wave.next());
+      if (landed.empty()) break;
+      std::vector<Group> there;
+      for (const LeasedExpert& expert : landed) {
+        there.push_back(left[expert.which]);
+        there.back().matrices = &expert.matrices;
+      }
+      run_experts(compute, there, buffers, h, outputs);
+    }
+    std::vector<Group> others;
+    for (size_t i = 0; i < left.size(); ++i) {
+      if (std::ranges::find(wave.members(), i) == wave.members().end()) others.push_back(left[i]);
+    }
+    left = std::move(others);
+  }
+  return {};
+}
+
+void MoeBlock::run_experts(const Compute& compute, std::span<const Group> groups, Buffers& buffers,
+                           Rows<const float> h, Rows<float> outputs) const {
+  // So many for each worker that none waits long for the last.
+  constexpr size_t kWholeExperts = 8;
+  if (groups.size() >= kWholeExperts * static_cast<size_t>(compute.pool->n_workers())) {
+    run_whole_experts(compute, groups, buffers, h, outputs);
+  } else {
+    run_shared_experts(compute, groups, buffers, h, outputs);
   }
 }
 
@@ -74,19 +114,22 @@ std::vector<MoeBlock::Group> MoeBlock::group_by_expert(const Compute& compute,
                                                        Buffers& buffers) const {
   const OperationTimer timer(compute.profile, Operation::kGrouping);
   const std::vector<ExpertChoice>& choices = buffers.choices;
-  std::vector<int64_t> next(experts_.size() + 1, 0);
+  const auto n_experts = static_cast<size_t>(part_.n_experts);
+  std::vector<int64_t> next(n_experts + 1, 0);
   for (const ExpertChoice& choice : choices) ++next[static_cast<size_t>(choice.expert) + 1];
   std::vector<Group> groups;
-  for (size_t e = 0; e < experts_.size(); ++e) {
-    if (next[e + 1] > 0) groups.push_back({&experts_[e], {next[e], next[e] + next[e + 1]}});
+  for (size_t e = 0; e < n_experts; ++e) {
+    if (next[e + 1] > 0) {
+      groups.push_back({static_cast<int>(e), {next[e], next[e] + next[e + 1]}});
+    }
     next[e + 1] += next[e];
   }
-  std::vector<int64_t> n_generated(experts_.size(), 0);
+  std::vector<int64_t> n_generated(n_experts, 0);
   for (int64_t i = 0; i < step.n_generated() * part_.top_k; ++i) {
     ++n_generated[static_cast<size_t>(choices[static_cast<size_t>(i)].expert)];
   }
   for (Group& group : groups) {
-    group.n_generated = n_generated[static_cast<size_t>(group.expert - experts_.data())];
+    group.n_generated = n_generated[static_cast<size_t>(group.expert)];
   }
   buffers.row_of.resize(choices.size());
   buffers.token_of.resize(choices.size());
@@ -102,8 +145,8 @@ OperationWork MoeBlock::work_of_experts(std::span<const Group> groups) const {
   OperationWork work;
   for (const Group& group : groups) {
     const Rows<const float> x = {nullptr, group.rows.size(), 0, 0};
-    const std::array jobs = {MatmulJob{&group.expert->gate, x}, MatmulJob{&group.expert->up, x},
-                             MatmulJob{&group.expert->down, x}};
+    const auto& [gate, up, down] = *group.matrices;
+    const std::array jobs = {MatmulJob{&gate, x}, MatmulJob{&up, x}, MatmulJob{&down, x}};
     const OperationWork of_group = work_of(jobs);
     work.bytes += of_group.bytes;
     work.operations += of_group.operations;
@@ -139,7 +182,7 @@ void MoeBlock::run_expert(const Compute& compute, const Group& group,
     std::memcpy(input.row(i), h.row(token_of[static_cast<size_t>(group.rows.begin + i)]),
                 static_cast<size_t>(h.cols) * sizeof(float));
   }
-  const auto& [gate_weights, up_weights, down_weights] = *group.expert;
+  const auto& [gate_weights, up_weights, down_weights] = *group.matrices;
   const auto gate = scratch_rows(worker.gate, n_rows, part_.expert_dim);
   const auto up = scratch_rows(worker.up, n_rows, part_.expert_dim);
   worker.of_input.set_input(compute, input, group.n_generated,
@@ -151,14 +194,14 @@ void MoeBlock::run_expert(const Compute& compute, const Group& group,
   worker.of_gate.multiply(down_weights, dense_rows(outputs.row(group.rows.begin), n_rows, h.cols));
 }
 
-void MoeBlock::gather(const Compute& compute, std::span<const int64_t> token_of,
-                      Rows<const float> h, Rows<float> inputs) {
-  const OperationTimer timer(compute.profile, Operation::kGrouping);
-  for_each_row(compute, inputs.n_rows, [&](Range range) {
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      std::memcpy(inputs.row(i), h.row(token_of[static_cast<size_t>(i)]),
-                  static_cast<size_t>(h.cols) * sizeof(float));
-    }
+void MoeBlock::for_each_row_of(const Compute& compute, std::span<const Group> groups,
+                               FunctionRef<void(int64_t row)> body) {
+  std::vector<int64_t> rows;
+  for (const Group& group : groups) {
+    for (int64_t row = group.rows.begin; row < group.rows.end; ++row) rows.push_back(row);
+  }
+  for_each_row(compute, std::ssize(rows), [&](Range range) {
+    for (int64_t i = range.begin; i < range.end; ++i) body(rows[static_cast<size_t>(i)]);
   });
 }
 
@@ -167,7 +210,13 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
                                   Rows<float> outputs) const {
   const int64_t n_rows = outputs.n_rows;
   const auto inputs = scratch_rows(buffers.input, n_rows, h.cols);
-  gather(compute, buffers.token_of, h, inputs);
+  {
+    const OperationTimer timer(compute.profile, Operation::kGrouping);
+    for_each_row_of(compute, groups, [&](int64_t row) {
+      std::memcpy(inputs.row(row), h.row(buffers.token_of[static_cast<size_t>(row)]),
+                  static_cast<size_t>(h.cols) * sizeof(float));
+    });
+  }
   const auto gate_out = scratch_rows(buffers.gate, n_rows, part_.expert_dim);
   const auto up_out = scratch_rows(buffers.up, n_rows, part_.expert_dim);
   const auto rows = [](Rows<float> all, Range range) {
@@ -177,8 +226,9 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   std::vector<MatmulJob> jobs;
   for (const Group& group : groups) {
     const auto input = rows(inputs, group.rows);
-    jobs.push_back({&group.expert->gate, input, rows(gate_out, group.rows), group.n_generated});
-    jobs.push_back({&group.expert->up, input, rows(up_out, group.rows), group.n_generated});
+    const auto& [gate, up, down] = *group.matrices;
+    jobs.push_back({&gate, input, rows(gate_out, group.rows), group.n_generated});
+    jobs.push_back({&up, input, rows(up_out, group.rows), group.n_generated});
   }
   {
     const OperationTimer timer(compute.profile, Operation::kExpertGateUp,
@@ -187,15 +237,15 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   }
   {
     const OperationTimer timer(compute.profile, Operation::kExpertActivation);
-    for_each_row(compute, n_rows, [&](Range range) {
-      const auto gate = rows(gate_out, range);
-      swiglu_exact(compute.isa, gate, rows(up_out, range), gate);
+    for_each_row_of(compute, groups, [&](int64_t row) {
+      const auto gate = rows(gate_out, {row, row + 1});
+      swiglu_exact(compute.isa, gate, rows(up_out, {row, row + 1}), gate);
     });
   }
 
   jobs.clear();
   for (const Group& group : groups) {
-    jobs.push_back({&group.expert->down, rows(gate_out, group.rows), rows(outputs, group.rows),
+    jobs.push_back({&group.matrices->down, rows(gate_out, group.rows), rows(outputs, group.rows),
                     group.n_generated});
   }
   const OperationTimer timer(compute.profile, Operation::kExpertDown,

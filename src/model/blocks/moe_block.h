@@ -6,8 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
+#include "base/result.h"
 #include "base/scratch.h"
 #include "kernels/router/router.h"
+#include "memory/expert_cache.h"
 #include "memory/weights.h"
 #include "model/blocks/dense_ffn_block.h"
 #include "model/compute.h"
@@ -37,31 +40,43 @@ class MoeBlock {
     std::vector<Worker> workers = {};
   };
 
+  // Where the experts stay on disk: the cache that has them, which outlives the block, and the
+  // number of its layer.
+  struct CachedLayer {
+    ExpertCache* cache = nullptr;  // null: they are among the weights
+    int index = 0;
+  };
   static Result<MoeBlock> load(const ModelSpec& spec, const MoePart& part,
-                               const WeightStore& weights, std::string_view prefix);
+                               const WeightStore& weights, std::string_view prefix,
+                               CachedLayer cached);
 
   // y[t] = sum over the chosen e of w_e * expert_e(h[t]), heaviest first, (+ shared(h[t])).  h, y
-  // [n_tokens, hidden] Each expert's weights are read once for all tokens that chose it.
-  void forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
-               Rows<const float> h, Rows<float> y) const;
+  // [n_tokens, hidden] Each expert's weights are read once for all tokens that chose it. Fails when
+  // an expert cannot be read from disk.
+  Result<void> forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
+                       Rows<const float> h, Rows<float> y) const;
 
  private:
-  struct Expert {
-    MatrixView gate, up, down;
-  };
   // Rows of one expert in the grouped buffers.
   struct Group {
-    const Expert* expert;
+    int expert;
     Range rows;
     int64_t n_generated = 0;  // the first of them
+    const ExpertMatrices* matrices = nullptr;
   };
 
   void choose(const Compute& compute, Buffers& buffers, Rows<const float> h) const;
   std::vector<Group> group_by_expert(const Compute& compute, const StepTokens& step,
                                      Buffers& buffers) const;
-  // The outputs of all groups: each expert as a whole by one worker, whose caches then keep what
+  // The outputs of experts that have to be read: those that are there first, then the others as
+  // they come, in as many waves as the cache's slots need.
+  Result<void> run_from_disk(const Compute& compute, std::span<const Group> groups,
+                             Buffers& buffers, Rows<const float> h, Rows<float> outputs) const;
+  // The outputs of these groups: each expert as a whole by one worker, whose caches then keep what
   // goes from one product to the next; or, where experts are too few for that, the rows of each
   // product shared by all.
+  void run_experts(const Compute& compute, std::span<const Group> groups, Buffers& buffers,
+                   Rows<const float> h, Rows<float> outputs) const;
   void run_whole_experts(const Compute& compute, std::span<const Group> groups, Buffers& buffers,
                          Rows<const float> h, Rows<float> outputs) const;
   void run_shared_experts(const Compute& compute, std::span<const Group> groups, Buffers& buffers,
@@ -69,15 +84,17 @@ class MoeBlock {
   void run_expert(const Compute& compute, const Group& group, std::span<const int64_t> tokens,
                   Buffers::Worker& worker, Rows<const float> h, Rows<float> outputs) const;
   OperationWork work_of_experts(std::span<const Group> groups) const;
-  static void gather(const Compute& compute, std::span<const int64_t> token_of, Rows<const float> h,
-                     Rows<float> inputs);
+  // For each row of the groups.
+  static void for_each_row_of(const Compute& compute, std::span<const Group> groups,
+                              FunctionRef<void(int64_t row)> body);
   void combine(const Compute& compute, const Buffers& buffers, Rows<const float> outputs,
                Rows<float> y) const;
 
   MoePart part_;
   MatrixView router_;
   std::vector<float> router_bias_;
-  std::vector<Expert> experts_;
+  std::vector<ExpertMatrices> experts_;  // empty: they stay on disk
+  CachedLayer cached_;
   std::optional<DenseFfnBlock> shared_;
 };
 

@@ -22,6 +22,7 @@ namespace {
 constexpr int kExperts = 24;
 constexpr int64_t kHidden = 64;
 constexpr int64_t kExpertDim = 32;
+constexpr const char* kPrefix = "layers.0.";
 constexpr MoePart kPart = {.n_experts = kExperts, .top_k = 4, .expert_dim = kExpertDim};
 
 // The block's tensors in one file: a router in float32 and experts of random Q4_0, all different.
@@ -42,14 +43,17 @@ class MoeBlockTest : public testing::Test {
     }
     std::ofstream(path_, std::ios::binary) << bytes_;
     checkpoint_.files = {path_};
+    checkpoint_.spec.layers.resize(1);
+    checkpoint_.spec.moe.n_experts = kExperts;
     h_.resize(static_cast<size_t>(kTokens * kHidden));
     for (float& number : h_) number = normal(random_);
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
   // y, and where the time went, of kGenerated generated tokens and a prompt's others.
+  // n_slots: of experts that stay on disk; 0: none do.
   std::vector<float> forward(int n_threads, Isa isa, Precision precision, bool interleave,
-                             Profile& profile) {
+                             Profile& profile, int64_t n_slots = 0) {
     Topology four;  // whatever the machine has
     for (int id = 0; id < 4; ++id) four.cpus.push_back({.id = id, .core = id});
     const auto pool = Pool::make({.n_threads = n_threads, .pin = false, .topology = four}).value();
@@ -57,7 +61,13 @@ class MoeBlockTest : public testing::Test {
         WeightStore::load(
             checkpoint_, {.mode = LoadMode::kRead, .interleave = interleave ? pool.get() : nullptr})
             .value();
-    const MoeBlock block = MoeBlock::load({}, kPart, weights, "").value();
+    const auto cache =
+        n_slots > 0
+            ? ExpertCache::make(checkpoint_, ExpertLayout::make(checkpoint_).value(), n_slots)
+                  .value()
+            : nullptr;
+    const MoeBlock block =
+        MoeBlock::load({}, kPart, weights, kPrefix, {.cache = cache.get(), .index = 0}).value();
     std::vector<FastActivations> activations;
     const Compute compute = {.pool = pool.get(),
                              .isa = isa,
@@ -73,8 +83,11 @@ class MoeBlockTest : public testing::Test {
     const StepTokens step(compute, {}, slices);
     std::vector<float> y(h_.size());
     MoeBlock::Buffers buffers;
-    block.forward(compute, step, buffers, dense_rows(std::as_const(h_).data(), kTokens, kHidden),
-                  dense_rows(y.data(), kTokens, kHidden));
+    const Result<void> done = block.forward(compute, step, buffers,
+                                            dense_rows(std::as_const(h_).data(), kTokens, kHidden),
+                                            dense_rows(y.data(), kTokens, kHidden));
+    EXPECT_TRUE(done) << done.error().message;
+    if (cache) counts_ = cache->counts();
     return y;
   }
 
@@ -84,7 +97,7 @@ class MoeBlockTest : public testing::Test {
  private:
   void add(const std::string& name, Format format, int64_t rows, int64_t cols,
            const std::string& data) {
-    checkpoint_.tensors[name] = {
+    checkpoint_.tensors[std::string(kPrefix) + name] = {
         .format = format,
         .rows = rows,
         .cols = cols,
@@ -107,7 +120,27 @@ class MoeBlockTest : public testing::Test {
   std::string bytes_;
   Checkpoint checkpoint_;
   std::vector<float> h_;
+
+ protected:
+  ExpertCounts counts_;  // of the last forward from disk
 };
+
+// Where experts are when they are wanted is no part of what they compute: with all in slots, with
+// so few slots that a layer takes many waves, and with one.
+TEST_F(MoeBlockTest, ExpertsFromDiskGiveTheSameBits) {
+  for (const Isa isa : supported_isas()) {
+    for (const Precision precision : {Precision::kExact, Precision::kFast}) {
+      Profile profile;
+      const std::vector<float> expected = forward(2, isa, precision, false, profile);
+      for (const int64_t n_slots : {100, 24, 17, 5, 1}) {
+        EXPECT_EQ(forward(2, isa, precision, false, profile, n_slots), expected)
+            << to_string(isa) << ' ' << to_string(precision) << ", " << n_slots << " slots";
+        EXPECT_EQ(counts_.n_misses, kExperts);
+        EXPECT_EQ(counts_.n_hits, 0);
+      }
+    }
+  }
+}
 
 // Who runs an expert is no part of what it computes. All 24 are visited: enough for one and for two
 // workers to run them as wholes, too few for four.

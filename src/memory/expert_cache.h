@@ -1,0 +1,127 @@
+// Experts that stay on disk, and the slots in RAM that those in use are read into: how a model runs
+// that is larger than RAM.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "memory/expert_layout.h"
+#include "os/direct_io.h"
+#include "os/memory.h"
+
+namespace penstock {
+
+// What a cache did since it was made.
+struct ExpertCounts {
+  int64_t n_hits = 0;
+  int64_t n_misses = 0;
+  uint64_t bytes_read = 0;
+  double wait_seconds = 0.0;  // of steps, for reads
+
+  ExpertCounts since(const ExpertCounts& earlier) const;
+  bool operator==(const ExpertCounts&) const = default;
+};
+
+class ExpertCache;
+
+// An expert of a wave that can be computed.
+struct LeasedExpert {
+  size_t which = 0;  // in the experts asked for
+  ExpertMatrices matrices = {};
+};
+
+// Some of the experts that a layer wants: their slots are leased, keep what they hold, until the
+// wave is gone. Move-only.
+class ExpertWave {
+ public:
+  ExpertWave(ExpertWave&& other) noexcept;
+  ExpertWave& operator=(ExpertWave&&) = delete;
+  ~ExpertWave();
+
+  // Those that it leased, as positions in what was asked for: as many as there were slots for.
+  std::span<const size_t> members() const { return members_; }
+
+  // Those that are there and were not returned before, hits first; waits until there is one. None:
+  // all were returned. After an error the wave has no more.
+  Result<std::vector<LeasedExpert>> next();
+
+ private:
+  friend class ExpertCache;
+  struct Miss {
+    size_t which;
+    size_t slot;
+    size_t first_request, n_requests;
+  };
+  ExpertWave(ExpertCache& cache, int layer) : cache_(&cache), layer_(layer) {}
+
+  ExpertCache* cache_;
+  int layer_;
+  std::vector<size_t> members_;
+  std::vector<size_t> leased_slots_;
+  std::vector<LeasedExpert> hits_;
+  std::vector<Miss> misses_;  // not yet returned
+  std::optional<ReadBatch> reads_;
+};
+
+// One thread at a time: the engine's.
+class ExpertCache {
+ public:
+  // Of at least one slot. `checkpoint` is read again while the cache lives: its files must stay.
+  static Result<std::unique_ptr<ExpertCache>> make(const Checkpoint& checkpoint,
+                                                   ExpertLayout layout, int64_t n_slots,
+                                                   const ReadQueueOptions& reads = {});
+  ~ExpertCache();
+  ExpertCache(const ExpertCache&) = delete;
+  ExpertCache& operator=(const ExpertCache&) = delete;
+
+  int64_t n_slots() const { return static_cast<int64_t>(slots_.size()); }
+  int64_t n_experts() const { return layout_.n_experts(); }
+  size_t slot_bytes() const { return layout_.slot_bytes(); }
+  const ExpertCounts& counts() const { return counts_; }
+  // What was not done as asked, for the caller's log; or empty.
+  const std::string& note() const { return note_; }
+
+  // Leases as many of the layer's `experts`, each named once, as there are slots for, at least one,
+  // and begins to read those that are not there. One wave at a time.
+  ExpertWave begin(int layer, std::span<const int> experts);
+
+ private:
+  friend class ExpertWave;
+  struct Slot {
+    std::optional<ExpertId> holds = {};
+    bool is_leased = false;
+    bool is_ready = false;   // what it holds has been read
+    double heat = 0.0;       // uses, each counting half as much after kHalfLife waves
+    uint64_t last_wave = 0;  // that used it
+  };
+
+  ExpertCache(ExpertLayout layout, std::vector<DirectFile> files, AnonymousMemory memory,
+              std::unique_ptr<ReadQueue> queue, int64_t n_slots);
+  std::span<std::byte> bytes(size_t slot) const;
+  double heat_now(const Slot& slot) const;
+  void use(size_t slot);
+  // Slots without a lease, at most n, those least missed first.
+  std::vector<size_t> victims(size_t n) const;
+  void give_back(ExpertWave& wave);
+
+  // Position of the slot that holds an expert, or -1: [layer][expert].
+  std::vector<std::vector<int32_t>> slot_of_;
+  ExpertLayout layout_;
+  std::vector<DirectFile> files_;
+  AnonymousMemory memory_;  // [n_slots][slot_bytes]
+  std::unique_ptr<ReadQueue> queue_;
+  std::vector<Slot> slots_;
+  ExpertCounts counts_;
+  std::string note_;
+  uint64_t wave_ = 0;
+  bool has_wave_ = false;
+};
+
+}  // namespace penstock

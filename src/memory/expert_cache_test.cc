@@ -1,0 +1,218 @@
+#include "memory/expert_cache.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+constexpr int kLayers = 3;
+constexpr int kExperts = 12;
+
+// A made-up mixture whose experts' bytes tell whose they are. Its second layer is dense.
+class ExpertCacheTest : public testing::Test {
+ protected:
+  enum class Order : uint8_t { kExpertByExpert, kMatrixByMatrix };  // as packs and as GGUFs have it
+
+  void write(Order order, size_t first_offset) {
+    path_ = std::filesystem::temp_directory_path() / fmt::format("penstock_experts_{}", ::getpid());
+    checkpoint_ = {};
+    checkpoint_.files = {path_};
+    checkpoint_.spec.layers.resize(kLayers);
+    checkpoint_.spec.moe.n_experts = kExperts;
+    std::string bytes(first_offset, '?');
+    const auto add = [&](int layer, int index, int matrix) {
+      constexpr const char* kMatrices[] = {"gate", "up", "down"};
+      // Sizes that are no multiple of anything a disk wants.
+      const std::string data(static_cast<size_t>(3000 + 700 * matrix),
+                             static_cast<char>(mark(layer, index, matrix)));
+      checkpoint_.tensors[fmt::format("layers.{}.experts.{}.{}", layer, index, kMatrices[matrix])] =
+          {.format = Format::kF16,
+           .rows = 10,
+           .cols = std::ssize(data) / 20,
+           .data = {.file = 0, .offset = bytes.size(), .bytes = data.size()}};
+      bytes += data;
+    };
+    for (const int layer : {0, 2}) {
+      for (int outer = 0; outer < (order == Order::kExpertByExpert ? kExperts : 3); ++outer) {
+        for (int inner = 0; inner < (order == Order::kExpertByExpert ? 3 : kExperts); ++inner) {
+          order == Order::kExpertByExpert ? add(layer, outer, inner) : add(layer, inner, outer);
+        }
+      }
+    }
+    checkpoint_.tensors["layers.1.gate"] = {.rows = 1, .cols = 1};
+    std::ofstream(path_, std::ios::binary) << bytes;
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  static int mark(int layer, int index, int matrix) { return 1 + layer * 40 + index * 3 + matrix; }
+
+  std::unique_ptr<ExpertCache> make(int64_t n_slots) {
+    auto layout = ExpertLayout::make(checkpoint_);
+    EXPECT_TRUE(layout);
+    auto cache = ExpertCache::make(checkpoint_, *std::move(layout), n_slots);
+    EXPECT_TRUE(cache) << cache.error().message;
+    return *std::move(cache);
+  }
+
+  static void expect_expert(const ExpertMatrices& matrices, int layer, int index) {
+    const MatrixView* const all[] = {&matrices.gate, &matrices.up, &matrices.down};
+    for (int m = 0; m < 3; ++m) {
+      const auto expected = static_cast<std::byte>(mark(layer, index, m));
+      EXPECT_EQ(all[m]->data.size(), static_cast<size_t>(3000 + 700 * m));
+      EXPECT_TRUE(std::ranges::all_of(all[m]->data, [&](std::byte b) { return b == expected; }))
+          << layer << ' ' << index << ' ' << m;
+    }
+  }
+
+  // Takes all of a wave; the members that came.
+  static std::vector<size_t> take_all(ExpertWave& wave, int layer, std::span<const int> experts) {
+    std::vector<size_t> came;
+    for (;;) {
+      const auto landed = wave.next();
+      EXPECT_TRUE(landed) << landed.error().message;
+      if (!landed || landed->empty()) return came;
+      for (const LeasedExpert& expert : *landed) {
+        expect_expert(expert.matrices, layer, experts[expert.which]);
+        came.push_back(expert.which);
+      }
+    }
+  }
+
+  std::filesystem::path path_;
+  Checkpoint checkpoint_;
+};
+
+TEST_F(ExpertCacheTest, AnExpertThatLiesInOnePieceIsOneRead) {
+  write(Order::kExpertByExpert, 4096 + 17);
+  const ExpertLayout together = ExpertLayout::make(checkpoint_).value();
+  EXPECT_EQ(together.n_experts(), 2 * kExperts);
+  EXPECT_EQ(together.weight_bytes(), uint64_t{2} * kExperts * 11'100);
+  EXPECT_EQ(together.parts({.layer = 2, .index = 5}).size(), 1u);
+  write(Order::kMatrixByMatrix, 4096 + 17);
+  const ExpertLayout apart = ExpertLayout::make(checkpoint_).value();
+  EXPECT_EQ(apart.parts({.layer = 2, .index = 5}).size(), 3u);
+  for (const ExpertLayout::Part& part : apart.parts({.layer = 2, .index = 5})) {
+    EXPECT_EQ(part.offset % kDirectAlignment, 0u);
+    EXPECT_EQ(part.bytes % kDirectAlignment, 0u);
+    EXPECT_EQ(part.at % kDirectAlignment, 0u);
+    EXPECT_LE(part.at + part.bytes, apart.slot_bytes());
+  }
+}
+
+TEST_F(ExpertCacheTest, AMissingExpertIsNamed) {
+  write(Order::kExpertByExpert, 0);
+  checkpoint_.tensors.erase("layers.2.experts.7.up");
+  const auto layout = ExpertLayout::make(checkpoint_);
+  ASSERT_FALSE(layout);
+  EXPECT_NE(layout.error().message.find("layers.2.experts.7.up"), std::string::npos);
+}
+
+TEST_F(ExpertCacheTest, HitsComeFirstAndAreNotReadAgain) {
+  write(Order::kExpertByExpert, 100);
+  const auto cache = make(6);
+  const std::vector<int> first = {1, 2, 3};
+  {
+    ExpertWave wave = cache->begin(0, first);
+    EXPECT_EQ(take_all(wave, 0, first).size(), 3u);
+  }
+  const uint64_t read = cache->counts().bytes_read;
+  const std::vector<int> second = {9, 2, 1};
+  ExpertWave wave = cache->begin(0, second);
+  EXPECT_EQ(take_all(wave, 0, second), (std::vector<size_t>{1, 2, 0}));
+  EXPECT_EQ(cache->counts().n_hits, 2);
+  EXPECT_EQ(cache->counts().n_misses, 4);
+  EXPECT_LT(cache->counts().bytes_read, 2 * read);  // one of them, where there had been three
+}
+
+TEST_F(ExpertCacheTest, WhatWasUsedMostAndLastStays) {
+  write(Order::kExpertByExpert, 0);
+  const auto cache = make(3);
+  const auto use = [&](int layer, int expert) {
+    const std::vector<int> experts = {expert};
+    ExpertWave wave = cache->begin(layer, experts);
+    take_all(wave, layer, experts);
+  };
+  for (int i = 0; i < 5; ++i) use(0, 4);
+  use(2, 4);
+  use(0, 7);
+  use(2, 8);  // takes the place of (2, 4)
+  const int64_t misses = cache->counts().n_misses;
+  use(0, 4);
+  use(0, 7);
+  use(2, 8);
+  EXPECT_EQ(cache->counts().n_misses, misses);
+  use(2, 4);
+  EXPECT_EQ(cache->counts().n_misses, misses + 1);
+}
+
+// Whatever is asked for, in any order and by any number of slots: each expert comes once, is the
+// right one, and hits and misses add up.
+TEST_F(ExpertCacheTest, RandomWavesBringEveryExpert) {
+  for (const uint32_t seed : {1, 2, 3, 4}) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    write(seed % 2 == 0 ? Order::kExpertByExpert : Order::kMatrixByMatrix, random() % 9000);
+    for (const int64_t n_slots : {1, 2, 5, 11, 24, 99}) {
+      const auto cache = make(n_slots);
+      EXPECT_EQ(cache->n_slots(), std::min<int64_t>(n_slots, 2 * kExperts));
+      int64_t n_asked = 0;
+      for (int step = 0; step < 60; ++step) {
+        const int layer = random() % 2 == 0 ? 0 : 2;
+        std::vector<int> left(kExperts);
+        for (int i = 0; i < kExperts; ++i) left[static_cast<size_t>(i)] = i;
+        std::ranges::shuffle(left, random);
+        left.resize(1 + random() % kExperts);
+        n_asked += std::ssize(left);
+        while (!left.empty()) {
+          ExpertWave wave = cache->begin(layer, left);
+          ASSERT_FALSE(wave.members().empty());
+          ASSERT_LE(std::ssize(wave.members()), cache->n_slots());
+          std::vector<size_t> members(wave.members().begin(), wave.members().end());
+          if (random() % 8 != 0) {  // or it is dropped while it is being read
+            std::vector<size_t> came = take_all(wave, layer, left);
+            std::ranges::sort(came);
+            std::ranges::sort(members);
+            EXPECT_EQ(came, members);
+          }
+          std::ranges::sort(members, std::greater());
+          for (const size_t which : members) {
+            left.erase(left.begin() + static_cast<std::ptrdiff_t>(which));
+          }
+        }
+      }
+      EXPECT_EQ(cache->counts().n_hits + cache->counts().n_misses, n_asked);
+    }
+  }
+}
+
+TEST_F(ExpertCacheTest, AFileThatWasCutShortIsAnErrorAndOthersGoOn) {
+  write(Order::kExpertByExpert, 0);
+  const auto cache = make(4);
+  const std::vector<int> early = {0}, late = {11};
+  std::filesystem::resize_file(path_, 100'000);
+  {
+    ExpertWave wave = cache->begin(2, late);
+    const auto landed = wave.next();
+    ASSERT_FALSE(landed);
+    EXPECT_NE(landed.error().text().find(path_.string()), std::string::npos);
+  }
+  {
+    ExpertWave wave = cache->begin(0, early);
+    EXPECT_EQ(take_all(wave, 0, early).size(), 1u);
+  }
+  ExpertWave again = cache->begin(2, late);
+  EXPECT_FALSE(again.next());  // nothing of it was kept
+}
+
+}  // namespace
+}  // namespace penstock
