@@ -39,6 +39,12 @@ class AnonymousMemory {
   // the memory meanwhile.
   void commit(size_t offset, size_t n) const;
 
+  // Gives up what would unmap the bytes: they stay until the process ends.
+  void leak() {
+    bytes_ = {};
+    mapped_ = {};
+  }
+
  private:
   AnonymousMemory(std::span<std::byte> bytes, std::span<std::byte> mapped)
       : bytes_(bytes), mapped_(mapped) {}
