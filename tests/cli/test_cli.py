@@ -633,6 +633,57 @@ class Pack(Folder):
         self.refused(penstock("eval", out, "--ids", ids, "--greedy", 1, "--verify"), 1, weights.name)
 
 
+class ExpertsOnDisk(Folder):
+    def test_no_token_depends_on_where_the_experts_are(self):
+        ids = self.file("ids.json", json.dumps([[1, 2, 3], [17, 4, 80, 9, 33, 2, 61, 7]]))
+        pack = self.folder / "mixture.pack"
+        self.assertEqual(penstock("pack", MIXTURE, "-o", pack).returncode, 0)
+
+        def greedy(model, *options):
+            done = penstock("eval", model, "--ids", ids, "--greedy", 24, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        for precision in ("exact", "fast"):
+            expected = greedy(MIXTURE, "--load", "read", "--cpu-precision", precision)
+            for model in (MIXTURE, pack):
+                for slots in ("1", "10%", "25%", "50%", "all"):
+                    self.assertEqual(greedy(model, "--expert-slots", slots, "--cpu-precision", precision), expected, (model, slots))
+
+    def test_a_model_of_twice_the_memory_serves(self):
+        """In a memory cgroup of half its size, which is made here and needs the v1 controller and root."""
+        pack = self.folder / "upcycled.pack"
+        self.assertEqual(penstock("pack", smollm2(), "-o", pack, "--upcycle", 8, "--top-k", 2).returncode, 0)
+        limit = sum(file.stat().st_size for file in pack.iterdir()) // 2
+        group = pathlib.Path(f"/sys/fs/cgroup/memory/penstock_test_{os.getpid()}")
+        try:
+            group.mkdir()
+            self.addCleanup(group.rmdir)
+            (group / "memory.limit_in_bytes").write_text(str(limit))
+        except OSError as error:
+            self.skipTest(f"no memory cgroup can be made: {error}")
+        ask = ("run", pack, "-p", QUESTION, "-n", 16, "--temperature", 0)
+        free = penstock(*ask, "--load", "read")
+        bound = subprocess.run([PENSTOCK, *map(str, ask)], capture_output=True, encoding="utf-8", timeout=300 * PATIENCE,
+                               preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())))
+        self.assertEqual((bound.returncode, bound.stdout), (0, free.stdout), bound.stderr)
+        self.assertIn("experts on disk", bound.stderr)
+        self.assertIn("oom_kill 0", (group / "memory.oom_control").read_text())
+        self.assertLessEqual(int((group / "memory.max_usage_in_bytes").read_text()), limit)
+
+    def test_the_start_says_how_many_are_in_ram(self):
+        done = penstock("bench", MIXTURE, "--prefill", 0, "--decode", 4, "--repetitions", 1, "--expert-slots", 3)
+        self.assertRegex(done.stderr, r"experts on disk, 3 of \d+ in RAM")
+        self.assertRegex(done.stdout, r"decode: [\d.]+ % of the experts were in RAM")
+
+    def test_what_cannot_be_is_refused(self):
+        ids = self.file("ids.json", "[[1, 2]]")
+        for slots in ("0", "101%", "0%", "-3", "some", "1.5"):
+            self.refused(penstock("eval", MIXTURE, "--ids", ids, "--greedy", 1, "--expert-slots", slots), 2, "--expert-slots", slots)
+        self.refused(penstock("eval", MIXTURE, "--ids", ids, "--greedy", 1, "--expert-slots", 3, "--load", "map"), 2, "--expert-slots", "--load map")
+        self.refused(penstock("eval", TINY, "--ids", ids, "--greedy", 1, "--load", "disk"), 2, TINY, "no routed experts")
+
+
 if __name__ == "__main__":
     PENSTOCK = str(pathlib.Path(sys.argv.pop(1)).resolve())
     unittest.main()
