@@ -30,10 +30,12 @@ int64_t default_kv_tokens(const ModelSpec& spec, const KvShape& shape,
 }
 
 // Slots when the user names none: what is left of the free RAM beside the KV cache, less an eighth
-// for the rest of the system.
+// for the rest of the system, and at least what a step of a small model and a pack's verification
+// were seen to need.
 int64_t default_expert_slots(const ExpertLayout& layout, uint64_t kv_bytes) {
+  constexpr uint64_t kLeastForOthers = 64 * kMiB;
   const uint64_t available = available_memory_bytes();
-  const uint64_t others = available / 8 + kv_bytes;
+  const uint64_t others = std::max(available / 8, kLeastForOthers) + kv_bytes;
   const uint64_t budget = available - std::min(available, others);
   return std::max<int64_t>(1, static_cast<int64_t>(budget / layout.slot_bytes()));
 }
