@@ -58,4 +58,7 @@ class AnonymousMemory {
 // free. Reads /proc and the cgroup file systems below `root` (tests bring their own).
 uint64_t available_memory_bytes(const std::filesystem::path& root = "/");
 
+// All RAM that the kernel manages, in use or not; 0 when it does not say.
+uint64_t total_memory_bytes(const std::filesystem::path& root = "/");
+
 }  // namespace penstock

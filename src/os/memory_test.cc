@@ -104,6 +104,13 @@ TEST(AvailableMemory, AGroupOverItsLimitLeavesNothing) {
   EXPECT_EQ(available_memory_bytes(root.path()), 0u);
 }
 
+TEST(TotalMemory, IsWhatTheKernelManages) {
+  const FakeRoot root;
+  EXPECT_EQ(total_memory_bytes(root.path()), 0u);
+  root.write("proc/meminfo", kMeminfo);
+  EXPECT_EQ(total_memory_bytes(root.path()), 8 * kGiB);
+}
+
 TEST(AvailableMemory, IsSomethingBelowAPetabyte) {
   EXPECT_GT(available_memory_bytes(), kMiB);
   EXPECT_LT(available_memory_bytes(), uint64_t{1} << 50);

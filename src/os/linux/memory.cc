@@ -84,4 +84,8 @@ uint64_t available_memory_bytes(const fs::path& root) {
   return available;
 }
 
+uint64_t total_memory_bytes(const fs::path& root) {
+  return read_labelled(root / "proc/meminfo", "MemTotal:").value_or(0) * kKiB;
+}
+
 }  // namespace penstock
