@@ -22,6 +22,7 @@ using Action = std::function<Result<void>()>;
 void add_run_command(CLI::App& app, Action& action);
 void add_chat_command(CLI::App& app, Action& action);
 void add_serve_command(CLI::App& app, Action& action);
+void add_plan_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/golden/models/llama"  # a random model of 96 tokens, without a tokenizer
 MIXTURE = ROOT / "tests/golden/models/qwen3_moe"
 TINY_CONTEXT = json.loads((TINY / "config.json").read_text())["max_position_embeddings"]
-COMMANDS = ["run", "chat", "serve", "ctl", "eval", "bench", "pack", "tokenize", "template"]
+COMMANDS = ["run", "chat", "serve", "ctl", "plan", "eval", "bench", "pack", "tokenize", "template"]
 PATIENCE = float(os.environ.get("PENSTOCK_TEST_PATIENCE", 1))  # slow builds ask for a multiple of every limit
 NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 REFERENCE = json.loads((ROOT / "tests/golden/smollm2.json").read_text())["chat"][0]
@@ -131,6 +131,18 @@ class UsageErrors(Folder):
             (["ctl", "status", "x", "--url", NOBODY], "takes no ID"),
             (["ctl", "cancel", "../status", "--url", NOBODY], "no ID of a request"),
             (["serve", TINY, "--port", "70000"], "--port"),
+            (["plan"], "MODEL is required"),
+            (["plan", MIXTURE, "--cpu-layers", "3,,7"], "--cpu-layers"),
+            (["plan", MIXTURE, "--pin-exempt-layers", "some"], "--pin-exempt-layers"),
+            (["plan", MIXTURE, "--expert-slots", "120%"], "--expert-slots"),
+            (["plan", MIXTURE, "--expert-slots", "1000"], "--expert-slots 1000"),
+            (["plan", TINY, "--expert-slots", "8"], "no experts"),
+            (["plan", MIXTURE, "--pin-budget", "lots"], "--pin-budget"),
+            (["plan", MIXTURE, "--gpu", "first"], "--gpu"),
+            (["plan", MIXTURE, "--gpu", "0"], "0 GPUs"),
+            (["plan", MIXTURE, "--kv-tokens", "0"], "--kv-tokens"),
+            (["plan", MIXTURE, "--hit-rate", "60"], "--hit-rate"),
+            (["plan", MIXTURE, "--cpu-precision", "sloppy"], "--cpu-precision"),
             (["template", TINY], "--input"),
         ]
         for args, words in cases:
@@ -516,14 +528,111 @@ class Ctl(unittest.TestCase):
             self.ctl(server, "status", status=1)
 
 
+class Plan(Folder):
+    MODELS = ROOT / "tests/plan/models"
+    MACHINES = ROOT / "tests/plan/machines"
+
+    def seed(self, model, machine, *options, env=None):
+        return penstock("plan", self.MODELS / f"{model}.json", "--machine", self.MACHINES / f"{machine}.json", *options, env=env)
+
+    def test_a_checkpoint_on_this_machine(self):
+        done = penstock("plan", MIXTURE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        n_layers = json.loads((MIXTURE / "config.json").read_text())["num_hidden_layers"]
+        self.assertIn(f"qwen3_moe: {n_layers} layers", done.stdout)
+        # Nobody has measured this machine, so nothing is promised.
+        self.assertRegex(done.stdout, r"decode +not predicted, for these are not known: .*cpu\.expert_gb_s")
+        self.assertNotIn("tok/s", done.stdout)
+
+    def test_without_a_terminal_it_is_ascii_within_100_columns(self):
+        done = self.seed("minimax-m2.5-nvfp4", "windows-192gib-rtx5090")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.isascii())
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        for words in ("MiniMax-M2.5 NVFP4: 62 layers", "VRAM  [", "RAM   [", "disk  [", "pinned", "the driver's quota is 94.0 GiB",
+                      "dense weights", "--gpu none"):
+            self.assertIn(words, done.stdout)
+        self.assertRegex(done.stdout, r"decode +[\d.]+ tok/s, bound by the ")
+        self.assertRegex(done.stdout, r"prefill +[\d.,]+ tok/s, bound by the ")
+
+    def test_a_terminal_shows_blocks(self):
+        with Terminal("plan", str(self.MODELS / "gpt-oss-20b.json"), "--machine",
+                      str(self.MACHINES / "laptop-32gib-rtx4060.json"), state=self.folder, LC_ALL="C.UTF-8") as terminal:
+            terminal.expect("█")
+            terminal.expect("prefill")
+
+    def test_json_has_everything(self):
+        plan = json.loads(self.seed("gpt-oss-20b", "linux-24gib-no-gpu", "--json", "--kv-tokens", 4096, "--expert-slots", "50%").stdout)
+        self.assertEqual(set(plan), {"model", "machine", "plan", "alternatives"})
+        self.assertEqual(plan["plan"]["kv_tokens"], 4096)
+        self.assertEqual(plan["plan"]["ram_slots"], 24 * 32 // 2)
+        self.assertEqual({layer["bank"] for layer in plan["plan"]["layers"]}, {"disk"})
+        self.assertGreater(plan["plan"]["decode"]["tok_s"], 0)
+        # What it was made from makes it again.
+        again = penstock("plan", self.file("model.json", json.dumps(plan["model"])), "--machine",
+                         self.file("machine.json", json.dumps(plan["machine"])), "--json", "--kv-tokens", 4096, "--expert-slots", "50%")
+        self.assertEqual(json.loads(again.stdout), plan)
+
+    def test_the_page_needs_nothing_else(self):
+        page = self.folder / "plan.html"
+        done = self.seed("minimax-m2.5-nvfp4", "windows-192gib-rtx5090", "--html", page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        html = page.read_text()
+        self.assertEqual(html.count('title="layer '), 62)
+        self.assertNotRegex(html, r"(?i)https?:|<script|src=|href=|@import")
+        self.refused(self.seed("gpt-oss-20b", "linux-24gib-no-gpu", "--html", self.folder / "no/such/folder.html"), 1, "folder.html")
+
+    def test_what_does_not_fit_is_refused_with_what_is_missing(self):
+        done = self.seed("deepseek-v4-flash", "linux-8gib-cgroup-no-gpu")
+        self.refused(done, 1, "DeepSeek-V4-Flash does not fit", "MiB are missing", "dense weights", "more RAM")
+        done = self.seed("deepseek-v4-flash", "linux-8gib-cgroup-no-gpu", "--json")
+        self.assertEqual(done.returncode, 1)
+        self.assertGreater(json.loads(done.stdout)["shortfall"]["missing_bytes"], 0)
+        # The flag it names is the one that helps.
+        done = self.seed("gpt-oss-20b", "linux-8gib-cgroup-no-gpu", "--kv-tokens", 262144, "--ram-reserve", "1G")
+        fix = re.search(r"\((--kv-tokens) (\d+) would fit\)", done.stderr)
+        self.assertIsNotNone(fix, done.stderr)
+        self.assertEqual(self.seed("gpt-oss-20b", "linux-8gib-cgroup-no-gpu", "--ram-reserve", "1G", *fix.groups()).returncode, 0)
+
+    def test_the_environment_limits_pins(self):
+        def pinned(*options, **env):
+            done = self.seed("minimax-m2.5-nvfp4", "windows-192gib-rtx5090", "--json", *options, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["plan"]["pinned_bytes"]
+
+        unlimited = pinned()
+        self.assertGreater(unlimited, 20 << 30)
+        self.assertLessEqual(pinned(PENSTOCK_PIN_BUDGET_GB="8"), 8 << 30)
+        self.assertEqual(pinned("--pin-budget", "94", PENSTOCK_PIN_BUDGET_GB="8"), unlimited)
+        self.assertEqual(pinned(PENSTOCK_NO_PINNED="1"), 0)
+        refused = self.seed("minimax-m2.5-nvfp4", "windows-192gib-rtx5090", "--pin-budget", "8", env={"PENSTOCK_NO_PINNED": "1"})
+        self.refused(refused, 2, "--pin-budget 8", "PENSTOCK_NO_PINNED=1")
+
+    def test_descriptions_that_are_wrong(self):
+        model = self.MODELS / "gpt-oss-20b.json"
+        for text, words in (("{", "invalid JSON"), ('{"ram": {"total_bytes": 1}, "rum": 2}', "there is no field rum"),
+                            ('{"ram": {"total_bytes": "much"}}', "ram.total_bytes")):
+            with self.subTest(text):
+                machine = self.file("machine.json", text)
+                self.refused(penstock("plan", model, "--machine", machine), 1, machine, words)
+        wrong = self.file("wrong.json", '{"name": "x"}')
+        self.refused(penstock("plan", wrong), 1, wrong, "context_length is missing")
+        self.refused(penstock("plan", model, "--machine", self.folder / "none.json"), 1, "none.json")
+
+    def test_more_layers_than_there_are_is_all_of_them(self):
+        done = self.seed("gpt-oss-20b", "laptop-32gib-rtx4060", "--cpu-layers", "999")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--cpu-layers 999 chooses more than there is: the model has 24 layers", done.stderr)
+
+
 class Terminal:
     """A command on a pseudo-terminal."""
 
-    def __init__(self, *args, state):
+    def __init__(self, *args, state, **env):
         self.screen = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(PENSTOCK, [PENSTOCK, *args], os.environ | {"TERM": "xterm", "XDG_STATE_HOME": str(state)})
+            os.execve(PENSTOCK, [PENSTOCK, *args], os.environ | {"TERM": "xterm", "XDG_STATE_HOME": str(state)} | env)
 
     def __enter__(self):
         return self
