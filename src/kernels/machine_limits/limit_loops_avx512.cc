@@ -54,7 +54,12 @@ uint64_t read_all_avx512(std::span<const std::byte> bytes) {
   }
   const __m512i sum =
       _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
-  return static_cast<uint64_t>(_mm512_reduce_add_epi64(sum));
+  // The reduction of <immintrin.h> is one of signed numbers, which may not overflow.
+  alignas(64) uint64_t lanes[8];
+  _mm512_store_si512(lanes, sum);
+  uint64_t total = 0;
+  for (const uint64_t lane : lanes) total += lane;
+  return total;
 }
 
 }  // namespace penstock
