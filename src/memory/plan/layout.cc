@@ -100,7 +100,7 @@ void LayoutMaker::fill_vram(MemoryLayout& layout) const {
   const bool is_told = has_slots && limits_.expert_slots.has_value();
   const auto least_slots =
       static_cast<uint64_t>(!has_slots ? 0 : limits_.expert_slots.value_or(order_.most_top_k()));
-  if (has_slots) {
+  if (split.has_ring) {
     layout.ring_bytes =
         std::max(std::min(kRingBytes, order_.largest_bank_bytes()), 2 * order_.slot_bytes());
   }

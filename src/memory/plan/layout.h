@@ -26,6 +26,7 @@ struct Split {
   int n_pinned = 0;
   int n_vram = 0;
   SlotCover cover = SlotCover::kNothing;
+  bool has_ring = false;  // in VRAM, through which prefill streams what is not there
   bool rows_in_ram = false;
 };
 
@@ -52,7 +53,7 @@ struct MemoryLayout {
   uint64_t kv_bytes = 0;
   int64_t vram_slots = 0;
   int64_t ram_slots = 0;
-  uint64_t ring_bytes = 0;  // of VRAM, through which prefill streams experts
+  uint64_t ring_bytes = 0;
   uint64_t ram_used = 0;
   uint64_t vram_used = 0;
   uint64_t ram_missing = 0;  // 0: it fits

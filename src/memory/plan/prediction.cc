@@ -187,7 +187,7 @@ Predictor::Tally Predictor::decode(const MemoryLayout& layout) const {
 // layer's are on their way while this one's are multiplied. Banks that are not in VRAM are streamed
 // through the ring or left to the CPU, whichever is sooner done.
 Predictor::Tally Predictor::prefill_chunk(const MemoryLayout& layout) const {
-  if (!layout.has_gpu || layout.split.cover == SlotCover::kNothing) {
+  if (!layout.split.has_ring) {
     return prefill_chunk(layout, /*streams_pinned=*/false, /*streams_middle=*/false);
   }
   Tally best = prefill_chunk(layout, /*streams_pinned=*/true, /*streams_middle=*/false);

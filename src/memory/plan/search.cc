@@ -82,10 +82,17 @@ void SearchSpace::for_each_cover(Split split, FunctionRef<void(const MemoryLayou
     split.cover = cover;
     if (!is_allowed(split)) continue;
     const SplitSums covered = with_cover(sums, cover);
-    for (const bool rows_in_ram : {false, true}) {
-      split.rows_in_ram = rows_in_ram;
-      if (rows_in_ram && demands_.row_table_bytes == 0) break;
-      visit(maker_.make(split, covered));
+    const bool may_stream =
+        gpu_ != kNoGpu && covered.pinned.n_experts + covered.middle.n_experts > 0;
+    for (const bool has_ring : {false, true}) {
+      // Slots are filled through the ring too.
+      if (has_ring ? !may_stream : cover != SlotCover::kNothing) continue;
+      split.has_ring = has_ring;
+      for (const bool rows_in_ram : {false, true}) {
+        if (rows_in_ram && demands_.row_table_bytes == 0) break;
+        split.rows_in_ram = rows_in_ram;
+        visit(maker_.make(split, covered));
+      }
     }
   }
 }
