@@ -27,7 +27,7 @@ p { margin: .2rem 0; } .soft { color: var(--soft); }
 .rates { display: flex; flex-wrap: wrap; gap: 1rem; margin-top: 1.2rem; }
 .rates div { flex: 1 1 16rem; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem 1rem; }
 .rates b { display: block; font-size: 1.5rem; }
-.bar { display: grid; grid-template-columns: 3.5rem 1fr 10.5rem; gap: .6rem; align-items: center; margin: .35rem 0; }
+.bar { display: grid; grid-template-columns: 3.5rem 1fr 12rem; gap: .6rem; align-items: center; margin: .35rem 0; }
 .bar span:last-child { text-align: right; font-variant-numeric: tabular-nums; }
 .track { display: flex; height: 1.5rem; border: 1px solid var(--line); border-radius: .3rem; overflow: hidden; }
 .track i { min-width: 2px; }
