@@ -1,7 +1,6 @@
 #include "cli/model_options.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <map>
 #include <optional>
 
@@ -13,39 +12,18 @@ namespace {
 
 std::string_view to_string(LoadMode mode) { return mode == LoadMode::kMap ? "mapped" : "read"; }
 
-// "all", a share as "25%", or a number of slots.
-std::optional<ExpertSlots> parse_expert_slots(std::string_view text) {
-  if (text == "all") return ExpertSlots{.share = 1.0};
-  const bool is_share = text.ends_with('%');
-  const std::string_view digits = text.substr(0, text.size() - (is_share ? 1 : 0));
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
-  if (error != std::errc{} || end != digits.end() || number < 1) return std::nullopt;
-  if (!is_share) return ExpertSlots{.count = number};
-  if (number > 100) return std::nullopt;
-  return ExpertSlots{.share = static_cast<double>(number) / 100.0};
-}
-
 void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option_function<std::string>(
           "--expert-slots",
           [&options](const std::string& value) {
-            options.expert_slots = parse_expert_slots(value).value_or(ExpertSlots{});
+            Result<ExpertSlots> slots = parse_expert_slots(value);
+            if (!slots) throw CLI::ValidationError(slots.error().message);
+            options.expert_slots = *slots;
           },
           "experts that have a place in RAM while all stay on disk: a number, a share as 25%, or "
           "all; as many as fit free RAM unless given; implies --load disk")
       ->type_name("N|P%|all")
-      ->check(CLI::Validator(
-          [](const std::string& value) {
-            return parse_expert_slots(value)
-                       ? std::string()
-                       : fmt::format(
-                             "'{}' is neither a number of at least 1, nor a share from 1% "
-                             "to 100%, nor all",
-                             value);
-          },
-          ""))
       ->group("Model");
 }
 

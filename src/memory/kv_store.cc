@@ -43,7 +43,7 @@ void KvStore::copy_page(PageId from, PageId to) const {
 }
 
 bool KvStore::commit_some(int64_t n_pages) {
-  constexpr size_t kBytes = 2 * kMiB;
+  constexpr size_t kBytes = AnonymousMemory::kAlignment;  // a huge page
   const size_t wanted = static_cast<size_t>(std::min(n_pages, n_pages_)) * shape_.page_bytes();
   if (n_committed_ >= wanted) return false;
   memory_.commit(n_committed_, kBytes);

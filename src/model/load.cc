@@ -49,14 +49,9 @@ Result<std::unique_ptr<ExpertCache>> make_expert_cache(const Checkpoint& checkpo
                 "{} has no routed experts that could stay on disk (--load disk)",
                 checkpoint.path.string());
   }
-  int64_t n_slots = wanted.count.value_or(0);
-  if (wanted.share) {
-    n_slots = static_cast<int64_t>(*wanted.share * static_cast<double>(layout.n_experts()));
-  } else if (!wanted.count) {
-    n_slots = default_expert_slots(layout, report.kv_bytes);
-  }
-  PENSTOCK_ASSIGN(auto cache,
-                  ExpertCache::make(checkpoint, std::move(layout), std::max<int64_t>(1, n_slots)));
+  const int64_t n_slots = wanted.is_given() ? wanted.of(layout.n_experts())
+                                            : default_expert_slots(layout, report.kv_bytes);
+  PENSTOCK_ASSIGN(auto cache, ExpertCache::make(checkpoint, std::move(layout), n_slots));
   report.n_expert_slots = cache->n_slots();
   report.n_experts = cache->n_experts();
   report.expert_slot_bytes = static_cast<uint64_t>(cache->n_slots()) * cache->slot_bytes();

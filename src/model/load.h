@@ -12,23 +12,18 @@
 #include "checkpoint/checkpoint.h"
 #include "cpu/isa.h"
 #include "cpu/precision.h"
+#include "memory/expert_slots.h"
 #include "memory/weights.h"
 #include "model/language_model.h"
 
 namespace penstock {
 
-// How many experts have a slot in RAM, where they stay on disk.
-struct ExpertSlots {
-  std::optional<int64_t> count = {};
-  std::optional<double> share = {};  // of all experts, (0, 1]
-  bool is_given() const { return count || share; }
-};
-
 struct LoadOptions {
   LoadMode mode = LoadMode::kAuto;
-  ExpertSlots expert_slots = {};  // neither: as many as fit free RAM
-  bool interleave = true;         // weights that are read, where the class `fast` has use for it
-  int n_threads = 0;  // 0: one for each core that this process may use and its cgroup pays for
+  ExpertSlots expert_slots =
+      {};                  // in RAM, of experts that stay on disk; unless given as many as fit
+  bool interleave = true;  // weights that are read, where the class `fast` has use for it
+  int n_threads = 0;       // 0: one for each core that this process may use and its cgroup pays for
   Precision precision = Precision::kExact;
   std::optional<Isa> isa = {};  // absent: the best, or what PENSTOCK_CPU_ISA says
   int64_t kv_tokens = 0;  // of the KV cache, all sequences together; 0: the context length, within

@@ -18,9 +18,11 @@ enum class OsPages : uint8_t {
   kSmall,   // refuses them: what mapped files have
 };
 
-// A private, zero-filled run of bytes, aligned to 2 MiB. Move-only; unmapped at the end.
+// A private, zero-filled run of bytes, aligned to kAlignment. Move-only; unmapped at the end.
 class AnonymousMemory {
  public:
+  static constexpr size_t kAlignment = size_t{2} << 20;
+
   static Result<AnonymousMemory> reserve(size_t bytes, OsPages pages);
 
   AnonymousMemory() = default;

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/html.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "cli/plan/picture.h"
@@ -46,33 +47,10 @@ td, th { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align
 td:first-child, th:first-child { text-align: left; padding-left: 0; } th { color: var(--soft); }
 )";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string row(std::string_view cell_tag, const std::vector<std::string>& cells) {
   std::string out = "<tr>";
   for (const std::string& cell : cells) {
-    out += fmt::format("<{0}>{1}</{0}>", cell_tag, escaped(cell));
+    out += fmt::format("<{0}>{1}</{0}>", cell_tag, html_escaped(cell));
   }
   return out + "</tr>\n";
 }
@@ -82,7 +60,7 @@ std::string rate_box(std::string_view what, const PredictedRate& rate) {
   const size_t comma = rate.tok_s ? text.rfind(", bound") : std::string::npos;
   const std::string why = comma == std::string::npos ? text : text.substr(comma + 2);
   return fmt::format("<div>{}<b>{}</b><span class=\"soft\">{}</span></div>\n", what,
-                     rate_number(rate), escaped(why));
+                     rate_number(rate), html_escaped(why));
 }
 
 std::string bars(const std::vector<PlanBar>& of_plan) {
@@ -157,7 +135,7 @@ std::string alternatives_table(const std::vector<Alternative>& alternatives) {
 
 std::string paragraphs(const std::vector<std::string>& lines) {
   std::string out;
-  for (const std::string& line : lines) out += fmt::format("<p>{}</p>\n", escaped(line));
+  for (const std::string& line : lines) out += fmt::format("<p>{}</p>\n", html_escaped(line));
   return out;
 }
 
@@ -173,14 +151,14 @@ std::string plan_html(const Plan& plan, const ModelDemands& demands, const Machi
       fmt::format("KV cache of {} tokens", format_count(static_cast<uint64_t>(plan.kv_tokens))));
   facts.insert(facts.end(), plan.notes.begin(), plan.notes.end());
 
-  const std::string name = escaped(demands.name);
+  const std::string name = html_escaped(demands.name);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Plan: {}</title>\n"
       "<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
       name, kStyle, name);
-  out += fmt::format("<p>{}</p>\n<p class=\"soft\">on {}</p>\n", escaped(describe(demands)),
-                     escaped(describe(machine)));
+  out += fmt::format("<p>{}</p>\n<p class=\"soft\">on {}</p>\n", html_escaped(describe(demands)),
+                     html_escaped(describe(machine)));
   out += "<div class=\"rates\">\n" + rate_box("decode, one sequence", plan.prediction.decode) +
          rate_box("prefill", plan.prediction.prefill) + "</div>\n";
   out += "<h2>Memory</h2>\n" + bars(plan_bars(plan, demands, machine));

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cpu/topology.h"
+#include "memory/expert_slots.h"
 #include "memory/layer_set.h"
 #include "os/cpu_name.h"
 #include "os/environment.h"
@@ -105,8 +106,8 @@ Result<Limits> read_limits(const PlanArguments& arguments, const ModelDemands& d
       limits.pin_exempt_layers,
       read_layers("--pin-exempt-layers", arguments.pin_exempt_layers, demands.n_layers(), notes));
   if (!arguments.expert_slots.empty()) {
-    PENSTOCK_ASSIGN(limits.expert_slots,
-                    parse_expert_slots(arguments.expert_slots, demands.n_experts()));
+    PENSTOCK_ASSIGN(const ExpertSlots slots, parse_expert_slots(arguments.expert_slots));
+    limits.expert_slots = slots.of(demands.n_experts());
   }
   limits.kv_tokens = arguments.kv_tokens;
   limits.n_sequences = arguments.n_sequences.value_or(limits.n_sequences);

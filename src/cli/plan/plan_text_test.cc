@@ -105,7 +105,7 @@ TEST(PlanHtml, NeedsNothingElseAndEscapesNames) {
   for (const char* outside : {"http", "<script", "src=", "href=", "@import", "url("}) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   }
-  EXPECT_NE(page.find("<h1>&lt;script&gt;&quot;&amp;</h1>"), std::string::npos);
+  EXPECT_NE(page.find("<h1>&lt;script&gt;&#34;&amp;</h1>"), std::string::npos);
   EXPECT_EQ(occurrences(page, "title=\"layer "), 62u);
 }
 

@@ -1,9 +1,9 @@
 #include "memory/plan/limits.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "base/units.h"
 
@@ -82,21 +82,6 @@ Result<void> check_limits(const ModelDemands& demands, const Machine& machine,
     return fail(ErrorKind::kInvalidArgument, "--hit-rate {}: expected 0 to 1", *limits.hit_rate);
   }
   return {};
-}
-
-Result<int64_t> parse_expert_slots(std::string_view text, int64_t n_experts) {
-  if (text == "all") return n_experts;
-  const bool is_share = text.ends_with('%');
-  const std::string_view digits = text.substr(0, text.size() - (is_share ? 1 : 0));
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool is_whole = error == std::errc{} && end == digits.data() + digits.size();
-  constexpr int64_t kAllPercent = 100;
-  if (!is_whole || number < 0 || (is_share && number > kAllPercent)) {
-    return fail(ErrorKind::kInvalidArgument,
-                "--expert-slots \"{}\": expected a number, a share like 25%, or all", text);
-  }
-  return is_share ? n_experts * number / kAllPercent : number;
 }
 
 uint64_t ram_reserve(const Machine& machine, const Limits& limits) {

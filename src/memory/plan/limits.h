@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -35,9 +34,6 @@ struct Limits {
 // Refuses what contradicts itself, the model or the machine, with the flags' names.
 Result<void> check_limits(const ModelDemands& demands, const Machine& machine,
                           const Limits& limits);
-
-// "300", "25%" or "all" of a model's experts.
-Result<int64_t> parse_expert_slots(std::string_view text, int64_t n_experts);
 
 // What limits make of a machine's budgets. A reserve unless given: a sixteenth of what is
 // available, at most 4 GiB of RAM (a system that runs short kills processes) and 512 MiB of VRAM

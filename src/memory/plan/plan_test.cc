@@ -347,17 +347,6 @@ TEST(Limits, ContradictionsAreRefusedWithTheFlags) {
   EXPECT_NE(refusal({.hit_rate = 1.5}).find("--hit-rate 1.5"), std::string::npos);
 }
 
-TEST(Limits, ExpertSlotsAreANumberAShareOrAll) {
-  EXPECT_EQ(parse_expert_slots("300", 1000), 300);
-  EXPECT_EQ(parse_expert_slots("25%", 1000), 250);
-  EXPECT_EQ(parse_expert_slots("all", 1000), 1000);
-  for (const char* text : {"", "%", "-1", "101%", "2.5", "x", "3 "}) {
-    const auto slots = parse_expert_slots(text, 1000);
-    ASSERT_FALSE(slots) << text;
-    EXPECT_EQ(slots.error().kind, ErrorKind::kInvalidArgument);
-  }
-}
-
 const std::vector<std::string> kModels = {"qwen3.8-flash-next-nvfp4", "minimax-m2.5-nvfp4",
                                           "gemma-4-26b-a4b-bf16",     "gpt-oss-20b",
                                           "deepseek-v4-flash",        "qwen3-30b-a3b-bf16"};

@@ -194,14 +194,18 @@ void MoeBlock::run_expert(const Compute& compute, const Group& group,
   worker.of_gate.multiply(down_weights, dense_rows(outputs.row(group.rows.begin), n_rows, h.cols));
 }
 
-void MoeBlock::for_each_row_of(const Compute& compute, std::span<const Group> groups,
-                               FunctionRef<void(int64_t row)> body) {
-  std::vector<int64_t> rows;
-  for (const Group& group : groups) {
-    for (int64_t row = group.rows.begin; row < group.rows.end; ++row) rows.push_back(row);
-  }
-  for_each_row(compute, std::ssize(rows), [&](Range range) {
-    for (int64_t i = range.begin; i < range.end; ++i) body(rows[static_cast<size_t>(i)]);
+void MoeBlock::for_rows_of(const Compute& compute, std::span<const Group> groups,
+                           FunctionRef<void(Range rows)> body) {
+  int64_t n_rows = 0;
+  for (const Group& group : groups) n_rows += group.rows.size();
+  for_each_row(compute, n_rows, [&](Range part) {
+    int64_t n_before = 0;
+    for (const Group& group : groups) {
+      const int64_t begin = std::max(part.begin - n_before, int64_t{0});
+      const int64_t end = std::min(part.end - n_before, group.rows.size());
+      if (begin < end) body({group.rows.begin + begin, group.rows.begin + end});
+      n_before += group.rows.size();
+    }
   });
 }
 
@@ -212,9 +216,11 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   const auto inputs = scratch_rows(buffers.input, n_rows, h.cols);
   {
     const OperationTimer timer(compute.profile, Operation::kGrouping);
-    for_each_row_of(compute, groups, [&](int64_t row) {
-      std::memcpy(inputs.row(row), h.row(buffers.token_of[static_cast<size_t>(row)]),
-                  static_cast<size_t>(h.cols) * sizeof(float));
+    for_rows_of(compute, groups, [&](Range range) {
+      for (int64_t row = range.begin; row < range.end; ++row) {
+        std::memcpy(inputs.row(row), h.row(buffers.token_of[static_cast<size_t>(row)]),
+                    static_cast<size_t>(h.cols) * sizeof(float));
+      }
     });
   }
   const auto gate_out = scratch_rows(buffers.gate, n_rows, part_.expert_dim);
@@ -237,9 +243,9 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   }
   {
     const OperationTimer timer(compute.profile, Operation::kExpertActivation);
-    for_each_row_of(compute, groups, [&](int64_t row) {
-      const auto gate = rows(gate_out, {row, row + 1});
-      swiglu_exact(compute.isa, gate, rows(up_out, {row, row + 1}), gate);
+    for_rows_of(compute, groups, [&](Range range) {
+      const auto gate = rows(gate_out, range);
+      swiglu_exact(compute.isa, gate, rows(up_out, range), gate);
     });
   }
 

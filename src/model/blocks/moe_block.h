@@ -84,9 +84,9 @@ class MoeBlock {
   void run_expert(const Compute& compute, const Group& group, std::span<const int64_t> tokens,
                   Buffers::Worker& worker, Rows<const float> h, Rows<float> outputs) const;
   OperationWork work_of_experts(std::span<const Group> groups) const;
-  // For each row of the groups.
-  static void for_each_row_of(const Compute& compute, std::span<const Group> groups,
-                              FunctionRef<void(int64_t row)> body);
+  // The rows of the groups, shared by the workers: `body` gets neighbouring rows of one group.
+  static void for_rows_of(const Compute& compute, std::span<const Group> groups,
+                          FunctionRef<void(Range rows)> body);
   void combine(const Compute& compute, const Buffers& buffers, Rows<const float> outputs,
                Rows<float> y) const;
 

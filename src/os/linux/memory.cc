@@ -17,8 +17,6 @@
 namespace penstock {
 namespace {
 
-constexpr size_t kAlignment = 2 * kMiB;
-
 namespace fs = std::filesystem;
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 

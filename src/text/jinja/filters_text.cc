@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/html.h"
 #include "text/jinja/args.h"
 #include "text/jinja/evaluator.h"
 #include "text/jinja/filters.h"

@@ -2,6 +2,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "base/html.h"
 #include "text/jinja/attributes.h"
 #include "text/jinja/evaluator.h"
 #include "text/jinja/format.h"

@@ -1,6 +1,7 @@
 // The methods of str. What they return is marked safe where the text was, as Markup's methods do.
 #include <algorithm>
 
+#include "base/html.h"
 #include "text/jinja/args.h"
 #include "text/jinja/evaluator.h"
 #include "text/jinja/format.h"

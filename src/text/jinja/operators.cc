@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/html.h"
 #include "text/jinja/format.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/unicode.h"
@@ -345,33 +346,6 @@ Result<JinjaValue> jinja_slice(JinjaMeter& meter, const JinjaValue& value, const
   }
   if (value.is_dict()) return jinja_error("unhashable type: 'slice'");
   return jinja_error("'{}' object is not subscriptable", value.type_name());
-}
-
-std::string html_escaped(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 Result<JinjaValue> jinja_escaped(JinjaMeter& meter, const JinjaValue& value) {

@@ -22,6 +22,5 @@ Result<JinjaValue> jinja_slice(JinjaMeter& meter, const JinjaValue& value, const
 
 // HTML-escaped text, marked safe; text already marked safe stays as it is.
 Result<JinjaValue> jinja_escaped(JinjaMeter& meter, const JinjaValue& value);
-std::string html_escaped(std::string_view text);
 
 }  // namespace penstock
