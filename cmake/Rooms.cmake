@@ -1,10 +1,10 @@
 # A room is a folder of src/ and one library target of the same name.
 #
-#   penstock_room(NAME [LINKED_BENCHES] [ROOMS left-hand rooms...] [LIBS third-party targets...])
+#   penstock_room(NAME [LINKED_BENCHES] [UNFUZZED] [ROOMS left-hand rooms...] [LIBS third-party targets...])
 #
 # takes every .cc below the folder: *_test.cc become one test program NAME_test, *_fuzz.cc one program each, *_bench.cc one
 # program NAME_bench, the rest the library; with LINKED_BENCHES the benchmarks are part of the library, for `penstock bench
-# kernels`. An ISA in a file's name sets its flags, so that no other file can contain instructions the machine may lack;
+# kernels`; UNFUZZED says that no fuzz target runs the room's code. An ISA in a file's name sets its flags, so that no other file can contain instructions the machine may lack;
 # such files keep every helper in an anonymous namespace (an inline function with external linkage could be merged into
 # code that runs everywhere).
 
@@ -22,6 +22,11 @@ endif()
 # Loops begin on cache lines: NVFP4's integer product reads 28 GB/s that way and 25 without (Sapphire
 # Rapids, 2 threads).
 set(PENSTOCK_ISA_FLAGS -O3 -falign-loops=64)
+# Of the preset `fuzz` people wait for the compiler, so what is only linked there, and what only tests, is compiled the
+# quick way: clang needs half the time for a test without -O1, a sixth for a kernel without -O3.
+if(PENSTOCK_FUZZ)
+  set(PENSTOCK_ISA_FLAGS -O0)
+endif()
 set(PENSTOCK_AVX2_FLAGS ${PENSTOCK_ISA_FLAGS} -mavx2 -mfma -mf16c)
 set(PENSTOCK_AVXVNNI_FLAGS ${PENSTOCK_AVX2_FLAGS} -mavxvnni)
 set(PENSTOCK_AVX512_FLAGS ${PENSTOCK_ISA_FLAGS} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
@@ -99,7 +104,7 @@ function(penstock_fuzz_targets room files)
 endfunction()
 
 function(penstock_room name)
-  cmake_parse_arguments(ROOM "LINKED_BENCHES" "" "ROOMS;LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "LINKED_BENCHES;UNFUZZED" "" "ROOMS;LIBS" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${folder}/*.cc)
   set(tests ${all})
@@ -123,6 +128,9 @@ function(penstock_room name)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC ${ROOM_ROOMS} ${ROOM_LIBS} nlohmann_json::nlohmann_json Threads::Threads)
     penstock_flags(${name})
+    if(PENSTOCK_FUZZ AND ROOM_UNFUZZED)
+      target_compile_options(${name} PRIVATE -O0 -fno-sanitize=all)
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${ROOM_ROOMS} ${ROOM_LIBS})
@@ -133,6 +141,9 @@ function(penstock_room name)
     target_link_libraries(${name}_test PRIVATE ${name} GTest::gmock GTest::gtest GTest::gtest_main)
     target_compile_definitions(${name}_test PRIVATE PENSTOCK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     penstock_flags(${name}_test)
+    if(PENSTOCK_FUZZ)
+      target_compile_options(${name}_test PRIVATE -O0)
+    endif()
     add_test(NAME ${name} COMMAND ${name}_test)
     if(fuzzers)
       add_dependencies(parsers ${name}_test)
