@@ -1,12 +1,12 @@
 # A room is a folder of src/ and one library target of the same name.
 #
-#   penstock_room(NAME [LINKED_BENCHES] [UNFUZZED] [ROOMS left-hand rooms...] [LIBS third-party targets...])
+#   penstock_room(NAME [LINKED_BENCHES] [UNFUZZED] [ROOMS left-hand rooms...] [LIBS third-party targets...] [FUZZED files...])
 #
 # takes every .cc below the folder: *_test.cc become one test program NAME_test, *_fuzz.cc one program each, *_bench.cc one
 # program NAME_bench, the rest the library; with LINKED_BENCHES the benchmarks are part of the library, for `penstock bench
-# kernels`; UNFUZZED says that no fuzz target runs the room's code. An ISA in a file's name sets its flags, so that no other file can contain instructions the machine may lack;
-# such files keep every helper in an anonymous namespace (an inline function with external linkage could be merged into
-# code that runs everywhere).
+# kernels`. UNFUZZED says that no fuzz target runs the room's code, FUZZED that only these files are run. An ISA in a file's
+# name sets its flags, so that no other file can contain instructions the machine may lack; such files keep every helper in
+# an anonymous namespace (an inline function with external linkage could be merged into code that runs everywhere).
 
 set(PENSTOCK_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -104,7 +104,7 @@ function(penstock_fuzz_targets room files)
 endfunction()
 
 function(penstock_room name)
-  cmake_parse_arguments(ROOM "LINKED_BENCHES;UNFUZZED" "" "ROOMS;LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "LINKED_BENCHES;UNFUZZED" "" "ROOMS;LIBS;FUZZED" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${folder}/*.cc)
   set(tests ${all})
@@ -145,7 +145,7 @@ function(penstock_room name)
       target_compile_options(${name}_test PRIVATE -O0)
     endif()
     add_test(NAME ${name} COMMAND ${name}_test)
-    if(fuzzers)
+    if(fuzzers AND NOT ROOM_FUZZED)
       add_dependencies(parsers ${name}_test)
       set_tests_properties(${name} PROPERTIES LABELS parsers)
     endif()
@@ -157,6 +157,14 @@ function(penstock_room name)
     penstock_flags(${name}_bench)
   endif()
   if(fuzzers AND (PENSTOCK_FUZZ OR PENSTOCK_TESTS))
-    penstock_fuzz_targets(${name} "${fuzzers}")
+    set(fuzzed ${name})
+    if(PENSTOCK_FUZZ AND ROOM_FUZZED)
+      set(fuzzed ${name}_fuzzed)
+      list(TRANSFORM ROOM_FUZZED PREPEND ${folder}/)
+      add_library(${fuzzed} STATIC ${ROOM_FUZZED})
+      target_link_libraries(${fuzzed} PUBLIC ${ROOM_ROOMS})
+      penstock_flags(${fuzzed})
+    endif()
+    penstock_fuzz_targets(${fuzzed} "${fuzzers}")
   endif()
 endfunction()

@@ -10,7 +10,16 @@
 namespace penstock {
 namespace {
 
-std::string_view to_string(LoadMode mode) { return mode == LoadMode::kMap ? "mapped" : "read"; }
+// What became of the weights: "mapped", or "read in 3.8 s (4.1 GiB from disk) and interleaved".
+std::string weights_text(const LoadReport& report) {
+  if (report.mode == LoadMode::kMap) return "mapped";
+  const auto& [counts, seconds] = report.loading;
+  std::string text = "read in " + format_seconds(seconds);
+  if (counts.disk_bytes > 0)
+    text += fmt::format(" ({} from disk)", format_bytes(counts.disk_bytes));
+  if (report.interleaved) text += " and interleaved";
+  return text;
+}
 
 void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
   command
@@ -164,11 +173,10 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
                         format_count(static_cast<uint64_t>(report.n_experts)),
                         format_bytes(report.expert_slot_bytes));
   std::vector<std::string> lines = {fmt::format(
-      "{}: {}, {} layers{}; {} of weights {}{}{}; {} on {}, {}; KV cache of {} tokens ({})",
+      "{}: {}, {} layers{}; {} of weights {}{}; {} on {}, {}; KV cache of {} tokens ({})",
       checkpoint.name, penstock::to_string(spec.family), spec.n_layers(), experts,
-      format_bytes(report.weight_bytes), to_string(report.mode),
-      report.interleaved ? " and interleaved" : "", on_disk, penstock::to_string(report.precision),
-      penstock::to_string(report.isa), threads_text(report),
+      format_bytes(report.weight_bytes), weights_text(report), on_disk,
+      penstock::to_string(report.precision), penstock::to_string(report.isa), threads_text(report),
       format_count(static_cast<uint64_t>(report.kv_tokens)), format_bytes(report.kv_bytes))};
   lines.insert(lines.end(), checkpoint.notes.begin(), checkpoint.notes.end());
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());

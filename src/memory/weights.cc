@@ -1,12 +1,15 @@
 #include "memory/weights.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
+#include "base/integers.h"
 #include "base/units.h"
 #include "memory/expert_layout.h"
 #include "memory/stored_matrix.h"
+#include "memory/weight_reader.h"
 #include "os/numa.h"
 #include "tensor/codec.h"
 #include "tensor/interleave.h"
@@ -14,17 +17,9 @@
 namespace penstock {
 namespace {
 
-constexpr size_t kReadBytes =
-    16 * kMiB;  // of one read call: often enough for progress, long enough for any disk
-
-struct Run {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-};
-
 // The parts of each file that hold weights, neighbours merged, in order.
-std::map<uint32_t, std::vector<Run>> used_runs(const TensorTable& tensors) {
-  std::map<uint32_t, std::vector<Run>> runs;
+std::map<uint32_t, std::vector<FileRun>> used_runs(const TensorTable& tensors) {
+  std::map<uint32_t, std::vector<FileRun>> runs;
   for (const auto& [name, tensor] : tensors) {
     for (const Extent& extent : {tensor.data, tensor.scales, tensor.zeros, tensor.groups}) {
       if (extent.bytes > 0)
@@ -32,9 +27,9 @@ std::map<uint32_t, std::vector<Run>> used_runs(const TensorTable& tensors) {
     }
   }
   for (auto& [file, of_file] : runs) {
-    std::ranges::sort(of_file, {}, &Run::begin);
-    std::vector<Run> merged;
-    for (const Run& run : of_file) {
+    std::ranges::sort(of_file, {}, &FileRun::begin);
+    std::vector<FileRun> merged;
+    for (const FileRun& run : of_file) {
       if (!merged.empty() && run.begin <= merged.back().end) {
         merged.back().end = std::max(merged.back().end, run.end);
       } else {
@@ -46,10 +41,10 @@ std::map<uint32_t, std::vector<Run>> used_runs(const TensorTable& tensors) {
   return runs;
 }
 
-uint64_t total_bytes(const std::map<uint32_t, std::vector<Run>>& runs) {
+uint64_t total_bytes(const std::map<uint32_t, std::vector<FileRun>>& runs) {
   uint64_t bytes = 0;
   for (const auto& [file, of_file] : runs) {
-    for (const Run& run : of_file) bytes += run.end - run.begin;
+    for (const FileRun& run : of_file) bytes += run.end - run.begin;
   }
   return bytes;
 }
@@ -86,7 +81,7 @@ Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, const Weight
     PENSTOCK_TRY(store.map_files(checkpoint));
   } else {
     PENSTOCK_ASSIGN(const FileBytes read, store.read_files(checkpoint, options));
-    if (options.interleave != nullptr) store.interleave_all(read, options);
+    if (options.interleave && options.pool != nullptr) store.interleave_all(read, options);
   }
   return store;
 }
@@ -114,31 +109,31 @@ Result<void> WeightStore::map_files(const Checkpoint& checkpoint) {
 // ever touched.
 Result<WeightStore::FileBytes> WeightStore::read_files(const Checkpoint& checkpoint,
                                                        const WeightOptions& options) {
-  const auto runs = used_runs(tensors_);
-  uint64_t done = 0;
   files_.resize(checkpoint.files.size());
   FileBytes read(checkpoint.files.size());
-  for (const auto& [index, of_file] : runs) {
-    PENSTOCK_ASSIGN(const File file, File::open(checkpoint.files[index]));
-    PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(of_file.back().end, OsPages::kHuge));
+  std::vector<FileParts> parts;
+  for (auto& [index, of_file] : used_runs(tensors_)) {
+    const uint64_t end = round_up(of_file.back().end, kDirectAlignment);
+    PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(end, OsPages::kHuge));
     if (const auto placed = place_on_nodes(memory.bytes(), options.nodes); !placed) {
-      note_ = placed.error().message;  // slower, but right
-    }
-    for (const Run& run : of_file) {
-      for (uint64_t at = run.begin; at < run.end;) {
-        const uint64_t n = std::min<uint64_t>(kReadBytes, run.end - at);
-        PENSTOCK_TRY(file.read_exact(at, memory.bytes().subspan(at, n)));
-        at += n;
-        done += n;
-        if (options.progress) {
-          options.progress({.stage = "reading weights", .done = done, .total = bytes_});
-        }
-      }
+      add_note(placed.error().message);  // slower, but right
     }
     files_[index] = read[index] = memory.bytes();
+    parts.push_back({checkpoint.files[index], std::move(of_file), memory.bytes()});
     memory_.push_back(std::move(memory));
   }
+  PENSTOCK_ASSIGN(const auto queue, ReadQueue::make());
+  if (!queue->note().empty()) add_note(queue->note());
+  const auto began = std::chrono::steady_clock::now();
+  PENSTOCK_ASSIGN(loading_.counts, read_parts(parts, *queue, options.pool, options.progress));
+  loading_.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return read;
+}
+
+void WeightStore::add_note(std::string_view note) {
+  if (!note_.empty()) note_ += "; ";
+  note_ += note;
 }
 
 // Rows of an embedding that is no head as well are only looked up. Readers refuse tensors that
@@ -171,7 +166,7 @@ void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& op
       done += jobs[end].data.size() + jobs[end].scales.size();
       ++end;
     }
-    options.interleave->parallel_for(static_cast<int64_t>(end - begin), 1, [&](Range range, int) {
+    options.pool->parallel_for(static_cast<int64_t>(end - begin), 1, [&](Range range, int) {
       for (int64_t i = range.begin; i < range.end; ++i) {
         const Job& job = jobs[begin + static_cast<size_t>(i)];
         interleave(job.matrix, job.data, job.scales);
@@ -187,7 +182,7 @@ void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& op
 std::vector<std::span<const std::byte>> WeightStore::runs() const {
   std::vector<std::span<const std::byte>> all;
   for (const auto& [index, of_file] : used_runs(tensors_)) {
-    for (const Run& run : of_file) {
+    for (const FileRun& run : of_file) {
       all.push_back(files_[index].subspan(run.begin, run.end - run.begin));
     }
   }

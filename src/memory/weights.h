@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "cpu/pool.h"
+#include "memory/weight_reader.h"
 #include "os/file.h"
 #include "os/memory.h"
 #include "tensor/format.h"
@@ -29,12 +30,19 @@ enum class LoadMode : uint8_t {
 
 struct WeightOptions {
   LoadMode mode = LoadMode::kAuto;
-  // Where weights are read: brings the matrices whose format and shape allow it into
-  // Layout::kInterleaved, with this pool's workers. Null: all stay as stored.
-  Pool* interleave = nullptr;
+  Pool* pool = nullptr;  // whose workers read and interleave; null: the caller alone reads
+  // Where weights are read, and there is a pool: brings the matrices whose format and shape allow
+  // it into Layout::kInterleaved.
+  bool interleave = false;
   // What is read goes to these NUMA nodes (os/numa.h); empty where there is nothing to choose.
   std::span<const int> nodes = {};
   ProgressFn progress = {};
+};
+
+// How weights that are read came.
+struct WeightLoading {
+  ReadCounts counts = {};
+  double seconds = 0.0;  // without interleaving
 };
 
 // Immutable once loaded, so thread-safe. Views live as long as the store. Peak memory is the
@@ -52,6 +60,7 @@ class WeightStore {
 
   LoadMode mode() const { return mode_; }
   uint64_t bytes() const { return bytes_; }  // of weights in memory: without experts on disk
+  const WeightLoading& loading() const { return loading_; }  // nothing where they are mapped
   // Where those bytes are, in as few runs as they form: for measurements.
   std::vector<std::span<const std::byte>> runs() const;
   bool is_interleaved() const { return !interleaved_.empty(); }  // some of them
@@ -63,11 +72,13 @@ class WeightStore {
   Result<void> map_files(const Checkpoint& checkpoint);
   using FileBytes = std::vector<std::span<std::byte>>;  // by the checkpoint's files
   Result<FileBytes> read_files(const Checkpoint& checkpoint, const WeightOptions& options);
+  void add_note(std::string_view note);
   void interleave_all(const FileBytes& files, const WeightOptions& options);
   MatrixView as_stored(const StoredTensor& tensor) const;
 
   LoadMode mode_ = LoadMode::kMap;
   uint64_t bytes_ = 0;
+  WeightLoading loading_;
   std::string note_;
   TensorTable tensors_;
   std::vector<std::span<const std::byte>> files_;  // each file's bytes, whether mapped or read

@@ -127,7 +127,9 @@ TEST_F(WeightStoreTest, MatricesThatAreReadAreInterleavedWhereAsked) {
   const auto pool = Pool::make({.n_threads = 2}).value();
   const auto plain = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead}).value();
   const auto store =
-      WeightStore::load(checkpoint_, {.mode = LoadMode::kRead, .interleave = pool.get()}).value();
+      WeightStore::load(checkpoint_,
+                        {.mode = LoadMode::kRead, .pool = pool.get(), .interleave = true})
+          .value();
   EXPECT_FALSE(plain.is_interleaved());
   EXPECT_TRUE(store.is_interleaved());
   const auto layout = [&](std::string_view name) { return store.matrix(name).value().layout; };
@@ -146,7 +148,9 @@ TEST_F(WeightStoreTest, MatricesThatAreReadAreInterleavedWhereAsked) {
     }
   }
   const auto mapped =
-      WeightStore::load(checkpoint_, {.mode = LoadMode::kMap, .interleave = pool.get()}).value();
+      WeightStore::load(checkpoint_,
+                        {.mode = LoadMode::kMap, .pool = pool.get(), .interleave = true})
+          .value();
   EXPECT_FALSE(mapped.is_interleaved());
 }
 

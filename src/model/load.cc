@@ -79,15 +79,16 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
   const bool interleave =
       options.interleave && options.precision == Precision::kFast && isa >= Isa::kAvx2;
   PENSTOCK_ASSIGN(const LoadMode mode, mode_of(options));
-  PENSTOCK_ASSIGN(auto weights,
-                  WeightStore::load(checkpoint, {.mode = mode,
-                                                 .interleave = interleave ? pool.get() : nullptr,
-                                                 .nodes = pool->placement().nodes,
-                                                 .progress = options.progress}));
+  PENSTOCK_ASSIGN(auto weights, WeightStore::load(checkpoint, {.mode = mode,
+                                                               .pool = pool.get(),
+                                                               .interleave = interleave,
+                                                               .nodes = pool->placement().nodes,
+                                                               .progress = options.progress}));
 
   LoadReport report = {.mode = weights.mode(),
                        .interleaved = weights.is_interleaved(),
                        .weight_bytes = weights.bytes(),
+                       .loading = weights.loading(),
                        .isa = isa,
                        .precision = options.precision,
                        .n_threads = pool->n_workers(),

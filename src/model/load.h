@@ -35,7 +35,8 @@ struct LoadOptions {
 struct LoadReport {
   LoadMode mode = LoadMode::kMap;
   bool interleaved = false;
-  uint64_t weight_bytes = 0;   // in memory
+  uint64_t weight_bytes = 0;  // in memory
+  WeightLoading loading = {};
   int64_t n_expert_slots = 0;  // of so many experts, where they stay on disk
   int64_t n_experts = 0;
   uint64_t expert_slot_bytes = 0;  // of all slots

@@ -35,6 +35,11 @@ class File {
   // wanted and what was got.
   Result<void> read_exact(uint64_t offset, std::span<std::byte> out) const;
 
+  // Copies what the page cache holds from `offset` on, up to its first gap, and never waits for the
+  // disk. Returns how many bytes of `out` that filled: 0 also where the system or the file system
+  // cannot tell.
+  size_t copy_cached(uint64_t offset, std::span<std::byte> out) const;
+
  private:
   friend class DirectFile;
   friend class Mapping;

@@ -58,6 +58,18 @@ TEST_F(FileTest, ShortReadNamesFileWantedAndGot) {
   EXPECT_FALSE(file->read_exact(1'000'000, out));
 }
 
+TEST_F(FileTest, CopiesWhatThePageCacheHoldsUpToTheFilesEnd) {
+  const auto file = File::open(write("cached", "0123456789")).value();
+  std::vector<std::byte> out(4);
+  const size_t copied = file.copy_cached(3, out);
+  if (copied == 0) GTEST_SKIP() << "this file system does not say what is cached";
+  EXPECT_EQ(copied, 4u);
+  EXPECT_EQ(text_of(out), "3456");
+  EXPECT_EQ(file.copy_cached(8, out), 2u);
+  EXPECT_EQ(text_of(out), "8956");
+  EXPECT_EQ(file.copy_cached(10, out), 0u);
+}
+
 TEST_F(FileTest, WhatIsNoFileIsRefused) {
   const auto missing = File::open(folder_ / "missing");
   ASSERT_FALSE(missing);

@@ -58,8 +58,8 @@ class MoeBlockTest : public testing::Test {
     for (int id = 0; id < 4; ++id) four.cpus.push_back({.id = id, .core = id});
     const auto pool = Pool::make({.n_threads = n_threads, .pin = false, .topology = four}).value();
     const WeightStore weights =
-        WeightStore::load(
-            checkpoint_, {.mode = LoadMode::kRead, .interleave = interleave ? pool.get() : nullptr})
+        WeightStore::load(checkpoint_,
+                          {.mode = LoadMode::kRead, .pool = pool.get(), .interleave = interleave})
             .value();
     const auto cache =
         n_slots > 0

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,18 @@ Result<void> File::read_exact(uint64_t offset, std::span<std::byte> out) const {
     done += static_cast<size_t>(got);
   }
   return {};
+}
+
+size_t File::copy_cached(uint64_t offset, std::span<std::byte> out) const {
+  size_t done = 0;
+  while (done < out.size()) {
+    const iovec rest = {.iov_base = out.data() + done, .iov_len = out.size() - done};
+    const ssize_t got = ::preadv2(fd_, &rest, 1, static_cast<off_t>(offset + done), RWF_NOWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;  // EAGAIN: not there; or the file system does not know RWF_NOWAIT
+    done += static_cast<size_t>(got);
+  }
+  return done;
 }
 
 Result<Mapping> Mapping::open(const std::filesystem::path& path) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/html.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/printing.h"
 #include "text/jinja/unicode.h"
