@@ -74,6 +74,15 @@ struct GenerationDefaults {
   bool operator==(const GenerationDefaults&) const = default;
 };
 
+// What a pack reads and moves at once, with the checksum of its bytes.
+struct Region {
+  std::string name = {};  // "embed", "layers.0.experts.3"
+  Extent extent = {};
+  uint64_t xxh3 = 0;
+
+  bool operator==(const Region&) const = default;
+};
+
 enum class SourceKind : uint8_t { kHuggingFace, kGguf, kPack };
 
 struct Checkpoint {
@@ -83,6 +92,7 @@ struct Checkpoint {
   ModelSpec spec = {};
   std::vector<std::filesystem::path> files = {};
   TensorTable tensors = {};
+  std::vector<Region> regions = {};  // of a pack: they tile its files, in order; else none
   StoredTokenizer tokenizer = {};
   GenerationDefaults generation = {};
   std::vector<std::string> notes = {};  // what was ignored, and why: for one log line each

@@ -266,6 +266,12 @@ Result<uint64_t> hash_extent(const File& file, const Extent& extent, std::span<s
   return XXH3_64bits_digest(state.get());
 }
 
+Result<void> compare(const Checkpoint& pack, const Region& region, uint64_t found) {
+  if (found == region.xxh3) return {};
+  return fail(ErrorKind::kInvalidData, "{}: {} has checksum {:016x}, expected {:016x}",
+              pack.files[region.extent.file].string(), region.name, found, region.xxh3);
+}
+
 }  // namespace
 
 Result<PackSummary> write_pack(const Checkpoint& source, const PackOptions& options,
@@ -312,6 +318,7 @@ Result<Checkpoint> open_pack(const fs::path& folder) {
   PENSTOCK_ASSIGN(checkpoint.tokenizer, read_tokenizer(folder, index));
   for (const PackFile& file : index.files) checkpoint.files.push_back(folder / file.name);
   for (PackRegion& region : index.regions) {
+    checkpoint.regions.push_back({std::move(region.name), region.extent, region.xxh3});
     for (PackTensor& tensor : region.tensors) {
       checkpoint.tensors.emplace(std::move(tensor.name), std::move(tensor.stored));
     }
@@ -325,25 +332,25 @@ Result<Checkpoint> open_pack(const fs::path& folder) {
   return checkpoint;
 }
 
+Result<void> verify_region(const Checkpoint& pack, const Region& region,
+                           std::span<const std::byte> bytes) {
+  return compare(pack, region, XXH3_64bits(bytes.data(), bytes.size()));
+}
+
 Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress,
                          const std::stop_token& stop) {
-  PENSTOCK_ASSIGN(const PackIndex index, read_pack_index(pack.path));
   std::vector<File> files;
   ProgressUpdate update{.stage = "verifying"};
-  for (const PackFile& file : index.files) {
-    PENSTOCK_ASSIGN(File opened, File::open(pack.path / file.name));
+  for (const fs::path& path : pack.files) {
+    PENSTOCK_ASSIGN(File opened, File::open(path));
+    update.total += opened.size();
     files.push_back(std::move(opened));
-    update.total += file.bytes;
   }
   std::vector<std::byte> staging(kPackStagingBytes);
-  for (const PackRegion& region : index.regions) {
-    const File& file = files[region.extent.file];
-    PENSTOCK_ASSIGN(const uint64_t found,
-                    hash_extent(file, region.extent, staging, progress, update, stop));
-    if (found != region.xxh3) {
-      return fail(ErrorKind::kInvalidData, "{}: {} has checksum {:016x}, expected {:016x}",
-                  file.path().string(), region.name, found, region.xxh3);
-    }
+  for (const Region& region : pack.regions) {
+    PENSTOCK_ASSIGN(const uint64_t found, hash_extent(files[region.extent.file], region.extent,
+                                                      staging, progress, update, stop));
+    PENSTOCK_TRY(compare(pack, region, found));
   }
   return {};
 }

@@ -2,9 +2,11 @@
 // has a checksum. docs/pack.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -40,8 +42,13 @@ Result<PackSummary> write_pack(const Checkpoint& source, const PackOptions& opti
 // Checks the index, its own checksum, those of the small files, and the size of every file.
 Result<Checkpoint> open_pack(const std::filesystem::path& folder);
 
-// Reads every region and compares its checksum. The error names the file, the tensor, and both
-// sums. Safe beside readers.
+// Compares a region's checksum with that of `bytes`, which were read from it. The error names the
+// file, the region, and both sums.
+Result<void> verify_region(const Checkpoint& pack, const Region& region,
+                           std::span<const std::byte> bytes);
+
+// Reads every region and compares its checksum. Errors as those of
+// verify_region. Safe beside readers.
 Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress,
                          const std::stop_token& stop);
 

@@ -83,8 +83,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->group("Model");
   command
       .add_flag("--verify", options.verify,
-                "compare a pack's checksums before it is used; otherwise run, chat and serve do so "
-                "while it is in use")
+                "compare all checksums of a pack before it is used, also of what is not read into "
+                "memory; otherwise run, chat and serve compare those while it is in use")
       ->group("Model");
   add_precision_option(
       command, "--cpu-precision",
@@ -148,10 +148,10 @@ Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& optio
       return fail(ErrorKind::kInvalidArgument, "--verify: {} is no pack, only packs have checksums",
                   checkpoint.path.string());
     }
-    PENSTOCK_TRY(verify_pack(checkpoint, progress, /*stop=*/{}));
   }
   return load_model(checkpoint, {.mode = options.mode,
                                  .expert_slots = options.expert_slots,
+                                 .verify = options.verify,
                                  .interleave = options.repack,
                                  .n_threads = options.n_threads,
                                  .precision = options.precision,

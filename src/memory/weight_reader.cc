@@ -136,7 +136,8 @@ class PartReader {
   }
 
   std::span<std::byte> memory_of(const Block& block, uint64_t begin, uint64_t end) const {
-    return files_[block.file].memory.subspan(begin, end - begin);
+    const FileParts& parts = files_[block.file];
+    return parts.memory.subspan(begin - parts.first, end - begin);
   }
 
   void report() const {

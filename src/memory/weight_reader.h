@@ -27,9 +27,10 @@ struct FileRun {
 struct FileParts {
   std::filesystem::path path;
   std::vector<FileRun> runs;  // in order, apart from each other
-  // Byte i of the file goes to memory[i]. Begins on a multiple of kDirectAlignment, and reaches as
-  // far as direct reads of the last run do (direct_range_around).
+  // Byte `first` + i of the file goes to memory[i]. Both begin on multiples of kDirectAlignment,
+  // and memory reaches as far as direct reads of the last run do (direct_range_around).
   std::span<std::byte> memory;
+  uint64_t first = 0;
 };
 
 // Where the bytes came from.

@@ -5,8 +5,10 @@
 #include <map>
 #include <utility>
 
+#include "base/function_ref.h"
 #include "base/integers.h"
 #include "base/units.h"
+#include "checkpoint/pack.h"
 #include "memory/expert_layout.h"
 #include "memory/stored_matrix.h"
 #include "memory/weight_reader.h"
@@ -49,12 +51,61 @@ uint64_t total_bytes(const std::map<uint32_t, std::vector<FileRun>>& runs) {
   return bytes;
 }
 
+// Of a pack's regions, those with any of the tensors.
+std::vector<const Region*> used_regions(const Checkpoint& checkpoint, const TensorTable& tensors) {
+  const auto runs = used_runs(tensors);
+  std::vector<const Region*> used;
+  for (const Region& region : checkpoint.regions) {
+    const auto of_file = runs.find(region.extent.file);
+    if (of_file == runs.end()) continue;
+    const auto& [file, begin, bytes] = region.extent;
+    const auto run = std::ranges::upper_bound(of_file->second, begin, {}, &FileRun::end);
+    if (run != of_file->second.end() && run->begin < begin + bytes) used.push_back(&region);
+  }
+  return used;
+}
+
+// What is read of each file: the weights, and of a pack their regions whole, for their checksums.
+std::map<uint32_t, std::vector<FileRun>> runs_to_read(const Checkpoint& checkpoint,
+                                                      const TensorTable& tensors) {
+  if (checkpoint.regions.empty()) return used_runs(tensors);
+  std::map<uint32_t, std::vector<FileRun>> runs;
+  for (const Region* region : used_regions(checkpoint, tensors)) {
+    const auto& [file, begin, bytes] = region->extent;
+    runs[file].push_back({begin, begin + bytes});
+  }
+  return runs;
+}
+
 TensorTable without_experts(const TensorTable& tensors) {
   TensorTable others;
   for (const auto& entry : tensors) {
     if (!is_expert_tensor(entry.first)) others.insert(entry);
   }
   return others;
+}
+
+// Calls body(i) for each job, of sizes[i] bytes, with the pool's workers, and tells how far it is.
+void run_jobs(const WeightOptions& options, std::string_view stage, std::span<const uint64_t> sizes,
+              FunctionRef<void(size_t i)> body) {
+  constexpr uint64_t kBatchBytes = 256 * kMiB;  // often enough for progress
+  ProgressUpdate update = {.stage = stage};
+  for (const uint64_t bytes : sizes) update.total += bytes;
+  for (size_t begin = 0; begin < sizes.size();) {
+    size_t end = begin;
+    for (uint64_t batch = 0; end < sizes.size() && batch < kBatchBytes; ++end) batch += sizes[end];
+    const auto run = [&](Range range, int) {
+      for (int64_t i = range.begin; i < range.end; ++i) body(begin + static_cast<size_t>(i));
+    };
+    const auto n_jobs = static_cast<int64_t>(end - begin);
+    if (options.pool == nullptr) {
+      run({0, n_jobs}, 0);
+    } else {
+      options.pool->parallel_for(n_jobs, 1, run);
+    }
+    for (; begin < end; ++begin) update.done += sizes[begin];
+    if (options.progress) options.progress(update);
+  }
 }
 
 LoadMode resolve(LoadMode mode, const TensorTable& tensors) {
@@ -81,6 +132,7 @@ Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, const Weight
     PENSTOCK_TRY(store.map_files(checkpoint));
   } else {
     PENSTOCK_ASSIGN(const FileBytes read, store.read_files(checkpoint, options));
+    PENSTOCK_TRY(store.verify(checkpoint, read, options));
     if (options.interleave && options.pool != nullptr) store.interleave_all(read, options);
   }
   return store;
@@ -112,14 +164,15 @@ Result<WeightStore::FileBytes> WeightStore::read_files(const Checkpoint& checkpo
   files_.resize(checkpoint.files.size());
   FileBytes read(checkpoint.files.size());
   std::vector<FileParts> parts;
-  for (auto& [index, of_file] : used_runs(tensors_)) {
+  for (auto& [index, of_file] : runs_to_read(checkpoint, tensors_)) {
     const uint64_t end = round_up(of_file.back().end, kDirectAlignment);
     PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(end, OsPages::kHuge));
     if (const auto placed = place_on_nodes(memory.bytes(), options.nodes); !placed) {
       add_note(placed.error().message);  // slower, but right
     }
     files_[index] = read[index] = memory.bytes();
-    parts.push_back({checkpoint.files[index], std::move(of_file), memory.bytes()});
+    parts.push_back(
+        {.path = checkpoint.files[index], .runs = std::move(of_file), .memory = memory.bytes()});
     memory_.push_back(std::move(memory));
   }
   PENSTOCK_ASSIGN(const auto queue, ReadQueue::make());
@@ -129,6 +182,22 @@ Result<WeightStore::FileBytes> WeightStore::read_files(const Checkpoint& checkpo
   loading_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return read;
+}
+
+Result<void> WeightStore::verify(const Checkpoint& checkpoint, const FileBytes& files,
+                                 const WeightOptions& options) {
+  const std::vector<const Region*> regions = used_regions(checkpoint, tensors_);
+  if (regions.empty()) return {};
+  std::vector<uint64_t> sizes;
+  for (const Region* region : regions) sizes.push_back(region->extent.bytes);
+  std::vector<Result<void>> verified(regions.size());
+  run_jobs(options, "verifying weights", sizes, [&](size_t i) {
+    const auto& [file, offset, bytes] = regions[i]->extent;
+    verified[i] = verify_region(checkpoint, *regions[i], files[file].subspan(offset, bytes));
+  });
+  for (const Result<void>& region : verified) PENSTOCK_TRY(region);
+  loading_.is_verified = true;
+  return {};
 }
 
 void WeightStore::add_note(std::string_view note) {
@@ -145,7 +214,7 @@ void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& op
   };
   const bool has_head = tensors_.contains("head");
   std::vector<Job> jobs;
-  uint64_t total = 0;
+  std::vector<uint64_t> sizes;
   for (const auto& [name, tensor] : tensors_) {
     if (has_head && name == "embed") continue;
     const MatrixView by_rows = as_stored(tensor);
@@ -155,28 +224,10 @@ void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& op
     };
     jobs.push_back({by_rows, writable(tensor.data), writable(tensor.scales)});
     interleaved_.insert(name);
-    total += tensor.data.bytes + tensor.scales.bytes;
+    sizes.push_back(tensor.data.bytes + tensor.scales.bytes);
   }
-  uint64_t done = 0;
-  constexpr uint64_t kBatchBytes = 256 * kMiB;  // often enough for progress
-  for (size_t begin = 0; begin < jobs.size();) {
-    size_t end = begin;
-    const uint64_t before = done;
-    while (end < jobs.size() && done - before < kBatchBytes) {
-      done += jobs[end].data.size() + jobs[end].scales.size();
-      ++end;
-    }
-    options.pool->parallel_for(static_cast<int64_t>(end - begin), 1, [&](Range range, int) {
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const Job& job = jobs[begin + static_cast<size_t>(i)];
-        interleave(job.matrix, job.data, job.scales);
-      }
-    });
-    if (options.progress) {
-      options.progress({.stage = "interleaving weights", .done = done, .total = total});
-    }
-    begin = end;
-  }
+  run_jobs(options, "interleaving weights", sizes,
+           [&](size_t i) { interleave(jobs[i].matrix, jobs[i].data, jobs[i].scales); });
 }
 
 std::vector<std::span<const std::byte>> WeightStore::runs() const {

@@ -42,14 +42,17 @@ struct WeightOptions {
 // How weights that are read came.
 struct WeightLoading {
   ReadCounts counts = {};
-  double seconds = 0.0;  // without interleaving
+  double seconds = 0.0;      // of reading alone
+  bool is_verified = false;  // against a pack's checksums
 };
 
 // Immutable once loaded, so thread-safe. Views live as long as the store. Peak memory is the
-// weights alone, and 16 rows of a matrix for each worker that interleaves: reads go straight to
-// where the bytes stay.
+// weights alone (a pack's with their padding), and 16 rows of a matrix for each worker that
+// interleaves: reads go straight to where the bytes stay.
 class WeightStore {
  public:
+  // Weights of a pack that are read are compared with their checksums before anything else is done
+  // with them; one that differs is an error that names it.
   static Result<WeightStore> load(const Checkpoint& checkpoint, const WeightOptions& options);
 
   // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one, also an
@@ -72,6 +75,8 @@ class WeightStore {
   Result<void> map_files(const Checkpoint& checkpoint);
   using FileBytes = std::vector<std::span<std::byte>>;  // by the checkpoint's files
   Result<FileBytes> read_files(const Checkpoint& checkpoint, const WeightOptions& options);
+  Result<void> verify(const Checkpoint& checkpoint, const FileBytes& files,
+                      const WeightOptions& options);
   void add_note(std::string_view note);
   void interleave_all(const FileBytes& files, const WeightOptions& options);
   MatrixView as_stored(const StoredTensor& tensor) const;

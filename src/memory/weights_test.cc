@@ -4,6 +4,7 @@
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <array>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "kernels/test_numbers_test.h"
+#include "os/file.h"
 #include "tensor/codec.h"
 
 namespace penstock {
@@ -86,6 +88,34 @@ TEST_P(WeightStoreOfModeTest, AFileThatIsGoneIsAnError) {
   const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, ErrorKind::kNotFound);
+}
+
+// Of a pack's regions those with weights are read whole and compared; the others may hold anything.
+TEST_F(WeightStoreTest, ChecksumsOfWhatIsReadAreCompared) {
+  std::string bytes = read_whole_file(path_, 4096).value();
+  const auto region = [&](std::string name, uint64_t offset, uint64_t size) {
+    return Region{std::move(name), {0, offset, size}, XXH3_64bits(bytes.data() + offset, size)};
+  };
+  checkpoint_.regions = {region("q", 0, 1000), region("norm", 1000, 24),
+                         region("rest", 1024, 3072)};
+  checkpoint_.regions[2].xxh3 ^= 1;
+  const auto pool = Pool::make({.n_threads = 2}).value();
+  for (Pool* workers : {pool.get(), static_cast<Pool*>(nullptr)}) {
+    const WeightOptions options = {.mode = LoadMode::kRead, .pool = workers};
+    const auto store = WeightStore::load(checkpoint_, options);
+    ASSERT_TRUE(store) << store.error().message;
+    EXPECT_TRUE(store->loading().is_verified);
+    EXPECT_EQ(store->vector("final_norm", 3).value(), (std::vector<float>{1.5F, -2.0F, 0.25F}));
+
+    ++checkpoint_.regions[1].xxh3;  // as if a byte between its tensors were another
+    const auto damaged = WeightStore::load(checkpoint_, options);
+    ASSERT_FALSE(damaged);
+    EXPECT_EQ(damaged.error().kind, ErrorKind::kInvalidData);
+    EXPECT_NE(damaged.error().message.find(path_.string() + ": norm has checksum"),
+              std::string::npos);
+    --checkpoint_.regions[1].xxh3;
+  }
+  EXPECT_FALSE(WeightStore::load(checkpoint_, {.mode = LoadMode::kMap})->loading().is_verified);
 }
 
 // The address lies on node 0 whatever was asked; the kernel remembers the wish.

@@ -5,6 +5,7 @@
 
 #include "base/integers.h"
 #include "base/units.h"
+#include "checkpoint/pack.h"
 #include "cpu/pool.h"
 #include "kernels/attention/attention.h"
 #include "memory/expert_cache.h"
@@ -85,10 +86,17 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                                                                .nodes = pool->placement().nodes,
                                                                .progress = options.progress}));
 
+  // What stays on disk or is mapped was not compared when the weights came.
+  const bool is_whole = weights.loading().is_verified && weights.mode() == LoadMode::kRead;
+  if (options.verify && !is_whole) {
+    PENSTOCK_TRY(verify_pack(checkpoint, options.progress, /*stop=*/{}));
+  }
+
   LoadReport report = {.mode = weights.mode(),
                        .interleaved = weights.is_interleaved(),
                        .weight_bytes = weights.bytes(),
                        .loading = weights.loading(),
+                       .is_verified = is_whole || options.verify,
                        .isa = isa,
                        .precision = options.precision,
                        .n_threads = pool->n_workers(),

@@ -22,6 +22,7 @@ struct LoadOptions {
   LoadMode mode = LoadMode::kAuto;
   ExpertSlots expert_slots =
       {};                  // in RAM, of experts that stay on disk; unless given as many as fit
+  bool verify = false;     // all of a pack's checksums, also those of weights that are not read
   bool interleave = true;  // weights that are read, where the class `fast` has use for it
   int n_threads = 0;       // 0: one for each core that this process may use and its cgroup pays for
   Precision precision = Precision::kExact;
@@ -37,6 +38,7 @@ struct LoadReport {
   bool interleaved = false;
   uint64_t weight_bytes = 0;  // in memory
   WeightLoading loading = {};
+  bool is_verified = false;    // every checksum of a pack was compared
   int64_t n_expert_slots = 0;  // of so many experts, where they stay on disk
   int64_t n_experts = 0;
   uint64_t expert_slot_bytes = 0;  // of all slots

@@ -66,6 +66,11 @@ class Mapping {
 
   std::span<const std::byte> bytes() const { return bytes_; }  // empty for an empty file
 
+  // Wishes: the kernel then reads no more than what is touched,
+  void expect_random_reads() const;
+  // and begins to read these bytes.
+  void begin_to_read(uint64_t offset, size_t n) const;
+
  private:
   explicit Mapping(std::span<const std::byte> bytes) : bytes_(bytes) {}
 

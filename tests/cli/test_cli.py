@@ -233,7 +233,8 @@ class Bench(unittest.TestCase):
         done = penstock("bench", TINY, "--prefill", 32, "--decode", 8, "--repetitions", 3, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
-        self.assertEqual(set(report), {"machine", "rows"})
+        self.assertEqual(set(report), {"machine", "rows", "load"})
+        self.assertGreater(report["load"]["cached_bytes"] + report["load"]["disk_bytes"], 0)
         self.assertEqual([(r["kind"], r["tokens"], r["batch"]) for r in report["rows"]], [("prefill", 32, 1), ("decode", 8, 1)])
         for row in report["rows"]:
             self.assertEqual(set(row), {"kind", "tokens", "batch", "tok_s"})
@@ -729,7 +730,7 @@ class Pack(Folder):
         self.assertEqual(penstock("pack", TINY, "-o", out, "--force").returncode, 0)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["tiny.pack"])  # nothing else stays
 
-    def test_a_damaged_pack_is_refused_with_verify(self):
+    def test_a_damaged_pack_is_refused_where_it_is_read_or_verified(self):
         out = self.folder / "tiny.pack"
         self.assertEqual(penstock("pack", TINY, "-o", out).returncode, 0)
         weights = max(out.iterdir(), key=lambda path: path.stat().st_size)
@@ -739,7 +740,8 @@ class Pack(Folder):
             file.seek(1000)
             file.write(bytes([byte[0] ^ 1]))
         ids = self.file("ids.json", "[[1, 2]]")
-        self.refused(penstock("eval", out, "--ids", ids, "--greedy", 1, "--verify"), 1, weights.name)
+        for flags in (["--load", "read"], ["--load", "map", "--verify"]):
+            self.refused(penstock("eval", out, "--ids", ids, "--greedy", 1, *flags), 1, weights.name)
 
 
 class ExpertsOnDisk(Folder):

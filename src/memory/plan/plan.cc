@@ -164,11 +164,6 @@ std::string_view to_string(Residency residency) {
   return kNames[static_cast<size_t>(residency)];
 }
 
-std::string_view to_string(RowBackend backend) {
-  constexpr std::array<std::string_view, 4> kNames = {"none", "pinned", "mmap", "direct"};
-  return kNames[static_cast<size_t>(backend)];
-}
-
 std::string_view to_string(Place place) {
   constexpr std::array<std::string_view, kPlaces> kNames = {"VRAM", "RAM", "disk"};
   return kNames[static_cast<size_t>(place)];

@@ -13,6 +13,7 @@
 #include "memory/plan/limits.h"
 #include "memory/plan/machine.h"
 #include "memory/plan/prediction.h"
+#include "memory/row_backend.h"
 
 namespace penstock {
 
@@ -33,14 +34,6 @@ struct PlannedLayer {
 
   bool operator==(const PlannedLayer&) const = default;
 };
-
-enum class RowBackend : uint8_t {
-  kNone,    // the model has no table of rows
-  kPinned,  // in page-locked RAM
-  kMmap,    // mapped, with RAM enough to stay there
-  kDirect,  // read from disk for each step
-};
-std::string_view to_string(RowBackend backend);
 
 enum class Place : uint8_t { kVram, kRam, kDisk };
 inline constexpr int kPlaces = static_cast<int>(Place::kDisk) + 1;

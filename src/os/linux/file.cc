@@ -76,6 +76,19 @@ Result<Mapping> Mapping::open(const std::filesystem::path& path) {
   return Mapping({static_cast<const std::byte*>(base), file.size()});
 }
 
+void Mapping::expect_random_reads() const {
+  if (bytes_.empty()) return;
+  ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
+}
+
+void Mapping::begin_to_read(uint64_t offset, size_t n) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = offset / page * page;
+  const uint64_t end = std::min<uint64_t>(offset + n, bytes_.size());
+  if (begin >= end) return;
+  ::madvise(const_cast<std::byte*>(bytes_.data() + begin), end - begin, MADV_WILLNEED);
+}
+
 Mapping::~Mapping() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
