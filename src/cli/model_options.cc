@@ -13,10 +13,12 @@ namespace {
 // What became of the weights: "mapped", or "read in 3.8 s (4.1 GiB from disk) and interleaved".
 std::string weights_text(const LoadReport& report) {
   if (report.mode == LoadMode::kMap) return "mapped";
-  const auto& [counts, seconds] = report.loading;
-  std::string text = "read in " + format_seconds(seconds);
-  if (counts.disk_bytes > 0)
-    text += fmt::format(" ({} from disk)", format_bytes(counts.disk_bytes));
+  const WeightLoading& loading = report.loading;
+  std::string text = "read in " + format_seconds(loading.seconds);
+  if (const uint64_t bytes = loading.counts.disk_bytes; bytes > 0) {
+    text += fmt::format(" ({} from disk)", format_bytes(bytes));
+  }
+  if (loading.is_verified) text += ", verified";
   if (report.interleaved) text += " and interleaved";
   return text;
 }

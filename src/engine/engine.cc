@@ -128,6 +128,7 @@ void Engine::publish_stats() {
   stats_.n_steps = core_.n_steps();
   stats_.counts = scheduler.counts();
   stats_.seconds = core_.seconds();
+  stats_.experts = core_.expert_counts();
 }
 
 }  // namespace penstock

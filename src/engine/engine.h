@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,6 +54,7 @@ struct EngineStats {
   int64_t n_steps = 0;
   SchedulerCounts counts = {};
   StepSeconds seconds = {};
+  std::optional<ExpertCounts> experts = {};  // nothing where all are in memory
 };
 
 // Thread-safe.

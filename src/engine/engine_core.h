@@ -74,6 +74,7 @@ class EngineCore {
 
   int64_t n_steps() const { return n_steps_; }
   const StepSeconds& seconds() const { return seconds_; }
+  std::optional<ExpertCounts> expert_counts() const { return model_->expert_counts(); }
   bool idle() const { return requests_.empty(); }
   const Scheduler& scheduler() const { return scheduler_; }
 

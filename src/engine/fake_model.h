@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ struct FakeModelOptions {
       hash_logits;
   // Called at the start of each step: may record, block, fail or throw.
   std::function<Result<void>(std::span<const SequenceSlice> batch)> on_step = {};
+  std::optional<ExpertCounts> experts = {};  // answers expert_counts
   // Answers ready_pages.
   std::function<bool(int64_t n_pages)> on_ready_pages = {};
 };
@@ -96,6 +98,8 @@ class FakeModel : public LanguageModel {
   bool ready_pages(int64_t n_pages) override {
     return options_.on_ready_pages && options_.on_ready_pages(n_pages);
   }
+
+  std::optional<ExpertCounts> expert_counts() const override { return options_.experts; }
 
   int64_t n_states() const override { return options_.n_states; }
   void clear_state(StateId state) override { states_[static_cast<size_t>(state)] = {}; }

@@ -233,6 +233,19 @@ TEST(MetricsRoute, CountsWhatHappened) {
   EXPECT_GE(server.metric("penstock_connections"), 1) << "earlier ones may still be closing";
 }
 
+TEST(Admin, ExpertsOnDiskHaveMetricsAndOthersHaveNone) {
+  FakeModelOptions on_disk = saying(bytes_of("hello"));
+  on_disk.experts =
+      ExpertCounts{.n_hits = 30, .n_misses = 10, .bytes_read = 5'000'000'000, .wait_seconds = 1.5};
+  const RunningServer server(std::move(on_disk));
+  EXPECT_EQ(server.metric(R"(penstock_expert_uses_total{from="ram"})"), 30);
+  EXPECT_EQ(server.metric(R"(penstock_expert_uses_total{from="disk"})"), 10);
+  EXPECT_EQ(server.metric("penstock_expert_read_bytes_total"), 5e9);
+  EXPECT_EQ(server.metric("penstock_expert_wait_seconds_total"), 1.5);
+  const RunningServer other(saying(bytes_of("hello")));
+  EXPECT_EQ(other.get("/metrics").body.find("penstock_expert"), std::string::npos);
+}
+
 TEST(MetricsRoute, TellsTheOutcomesApart) {
   const RunningServer server(talking_for_ever(), {.answer_timeout = milliseconds(400)});
   {

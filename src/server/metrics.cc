@@ -113,6 +113,17 @@ void append_work(const EngineStats& stats, std::vector<MetricFamily>& families) 
                              number(counts.n_preempted)));
 }
 
+void append_experts(const ExpertCounts& experts, std::vector<MetricFamily>& families) {
+  families.push_back(family(MetricType::Counter, "expert_uses_total",
+                            "Experts that layers asked for: in RAM already, or read for them.",
+                            "from",
+                            {{"ram", number(experts.n_hits)}, {"disk", number(experts.n_misses)}}));
+  families.push_back(counter("expert_read_bytes_total", "Of experts, from disk.",
+                             static_cast<double>(experts.bytes_read)));
+  families.push_back(counter("expert_wait_seconds_total", "That steps waited for those reads.",
+                             experts.wait_seconds));
+}
+
 }  // namespace
 
 struct Metrics::Families {
@@ -164,6 +175,7 @@ std::string Metrics::text(const EngineStats* stats, size_t n_connections) const 
   if (stats != nullptr) {
     append_load(*stats, families);
     append_work(*stats, families);
+    if (stats->experts) append_experts(*stats->experts, families);
   }
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -195,10 +195,10 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report,
   machine["precision"] = to_string(report.precision);
   machine["threads"] = report.n_threads;
   Json all = {{"machine", machine}, {"rows", list}};
-  if (const auto& [counts, seconds] = report.loading; seconds > 0) {
-    all["load"] = {{"seconds", seconds},
-                   {"cached_bytes", counts.cached_bytes},
-                   {"disk_bytes", counts.disk_bytes}};
+  if (const WeightLoading& loading = report.loading; loading.seconds > 0) {
+    all["load"] = {{"seconds", loading.seconds},
+                   {"cached_bytes", loading.counts.cached_bytes},
+                   {"disk_bytes", loading.counts.disk_bytes}};
   }
   if (limits) {
     all["weights"] = {
