@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "memory/expert_layout.h"
+#include "memory/slot_table.h"
 #include "os/direct_io.h"
 #include "os/memory.h"
 
@@ -59,10 +60,9 @@ class ExpertWave {
     size_t slot;
     size_t first_request, n_requests;
   };
-  ExpertWave(ExpertCache& cache, int layer) : cache_(&cache), layer_(layer) {}
+  explicit ExpertWave(ExpertCache& cache) : cache_(&cache) {}
 
   ExpertCache* cache_;
-  int layer_;
   std::vector<size_t> members_;
   std::vector<size_t> leased_slots_;
   std::vector<LeasedExpert> hits_;
@@ -81,7 +81,7 @@ class ExpertCache {
   ExpertCache(const ExpertCache&) = delete;
   ExpertCache& operator=(const ExpertCache&) = delete;
 
-  int64_t n_slots() const { return static_cast<int64_t>(slots_.size()); }
+  int64_t n_slots() const { return table_.n_slots(); }
   int64_t n_experts() const { return layout_.n_experts(); }
   size_t slot_bytes() const { return layout_.slot_bytes(); }
   const ExpertCounts& counts() const { return counts_; }
@@ -94,33 +94,23 @@ class ExpertCache {
 
  private:
   friend class ExpertWave;
-  struct Slot {
-    std::optional<ExpertId> holds = {};
-    bool is_leased = false;
-    bool is_ready = false;   // what it holds has been read
-    double heat = 0.0;       // uses, each counting half as much after kHalfLife waves
-    uint64_t last_wave = 0;  // that used it
-  };
 
   ExpertCache(ExpertLayout layout, std::vector<DirectFile> files, AnonymousMemory memory,
-              std::unique_ptr<ReadQueue> queue, int64_t n_slots);
+              std::unique_ptr<ReadQueue> queue, SlotTable table);
   std::span<std::byte> bytes(size_t slot) const;
-  double heat_now(const Slot& slot) const;
-  void use(size_t slot);
-  // Slots without a lease, at most n, those least missed first.
-  std::vector<size_t> victims(size_t n) const;
+  // The matrices of what a slot holds.
+  ExpertMatrices matrices(size_t slot) const;
+  // Adds the reads that bring an expert into a slot; how many.
+  size_t add_reads(size_t slot, std::vector<ReadRequest>& requests);
   void give_back(ExpertWave& wave);
 
-  // Position of the slot that holds an expert, or -1: [layer][expert].
-  std::vector<std::vector<int32_t>> slot_of_;
+  SlotTable table_;
   ExpertLayout layout_;
   std::vector<DirectFile> files_;
   AnonymousMemory memory_;  // [n_slots][slot_bytes]
   std::unique_ptr<ReadQueue> queue_;
-  std::vector<Slot> slots_;
   ExpertCounts counts_;
   std::string note_;
-  uint64_t wave_ = 0;
   bool has_wave_ = false;
 };
 

@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "memory/forecast_policy.h"
+#include "memory/routing/replay.h"
+
 namespace penstock {
 namespace {
 
@@ -29,6 +32,7 @@ class ExpertCacheTest : public testing::Test {
     checkpoint_.files = {path_};
     checkpoint_.spec.layers.resize(kLayers);
     checkpoint_.spec.moe.n_experts = kExperts;
+    checkpoint_.spec.moe.top_k = 2;
     std::string bytes(first_offset, '?');
     const auto add = [&](int layer, int index, int matrix) {
       constexpr const char* kMatrices[] = {"gate", "up", "down"};
@@ -192,6 +196,35 @@ TEST_F(ExpertCacheTest, RandomWavesBringEveryExpert) {
       }
       EXPECT_EQ(cache->counts().n_hits + cache->counts().n_misses, n_asked);
     }
+  }
+}
+
+// The replay of recorded routing says what the cache does.
+TEST_F(ExpertCacheTest, HitsAreThoseThatAReplayFinds) {
+  constexpr uint32_t kSeed = 17;
+  SCOPED_TRACE(kSeed);
+  std::mt19937 random(kSeed);
+  write(Order::kExpertByExpert, 0);
+  RoutingRecord record(
+      {.model = "made up", .n_layers = kLayers, .n_experts = kExperts, .top_k = 2});
+  for (int step = 0; step < 60; ++step) {
+    record.begin_step(0, 1);
+    for (const int layer : {0, 2}) {
+      const int limit = 1 + static_cast<int>(random() % (kExperts - 1));
+      record.add_visit(
+          layer, std::vector{static_cast<int>(random() % static_cast<uint32_t>(limit)), limit});
+    }
+  }
+  for (const int64_t n_slots : {3, 5, 12, 24}) {
+    const auto cache = make(n_slots);
+    for (const RoutingRecord::Visit& visit : record.visits()) {
+      ExpertWave wave = cache->begin(visit.layer, record.experts(visit));
+      take_all(wave, visit.layer, record.experts(visit));
+    }
+    const ReplayResult expected =
+        replay(record, n_slots, std::make_unique<ForecastPolicy>(kLayers, kExperts, /*top_k=*/2));
+    EXPECT_EQ(cache->counts().n_hits, expected.decode.n_hits) << n_slots;
+    EXPECT_GT(cache->counts().n_hits, 0) << n_slots;
   }
 }
 

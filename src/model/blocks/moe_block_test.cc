@@ -45,6 +45,7 @@ class MoeBlockTest : public testing::Test {
     checkpoint_.files = {path_};
     checkpoint_.spec.layers.resize(1);
     checkpoint_.spec.moe.n_experts = kExperts;
+    checkpoint_.spec.moe.top_k = kPart.top_k;
     h_.resize(static_cast<size_t>(kTokens * kHidden));
     for (float& number : h_) number = normal(random_);
   }
