@@ -28,8 +28,8 @@ Result<void> run(BenchOptions options) {
 // What measures a model and what measures a server do not go together.
 void keep_apart(CLI::App& command, CLI::Option& url) {
   instead_of_model(command, url);
-  for (const char* name :
-       {"--prefill", "--decode", "--context", "--repetitions", "--chunk", "--breakdown"}) {
+  for (const char* name : {"--prefill", "--decode", "--context", "--repetitions", "--chunk",
+                           "--text", "--record-routing", "--breakdown"}) {
     url.excludes(command.get_option(name));
   }
   for (CLI::Option* option : command.get_options()) {

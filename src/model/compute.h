@@ -13,6 +13,7 @@
 #include "cpu/precision.h"
 #include "kernels/matmul/matmul_fast.h"
 #include "model/profile.h"
+#include "model/routing_observer.h"
 #include "tensor/format.h"
 #include "tensor/rows.h"
 
@@ -24,7 +25,8 @@ struct Compute {
   Precision precision = Precision::kExact;
   // Kept from step to step for its memory only; for the fast class.
   std::vector<FastActivations>* activations = nullptr;
-  Profile* profile = nullptr;  // null: nobody asks where the time goes
+  Profile* profile = nullptr;          // null: nobody asks where the time goes
+  RoutingObserver* routing = nullptr;  // null: nobody asks which experts are chosen
 
   // For what decides more than it computes, like a router.
   Compute exact() const {

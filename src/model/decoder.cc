@@ -126,6 +126,9 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
   const StepTimer timer(compute_.profile);
   const StepTokens step(compute_, spec_, batch);
   if (step.n_tokens() == 0) return {};
+  if (compute_.routing != nullptr) {
+    compute_.routing->begin_step(step.n_tokens() - step.n_generated(), step.n_generated());
+  }
   const auto x = scratch_rows(x_, step.n_tokens(), spec_.hidden_dim);
   embed(step, x);
   PENSTOCK_TRY(run_layers(step, x));

@@ -32,6 +32,7 @@ class Decoder final : public LanguageModel {
   int64_t n_pages() const override { return kv_.n_pages(); }
   Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
   void set_profile(Profile* profile) override;
+  void set_routing_observer(RoutingObserver* observer) override { compute_.routing = observer; }
   void copy_page(PageId from, PageId to) override { kv_.copy_page(from, to); }
   bool ready_pages(int64_t n_pages) override { return kv_.commit_some(n_pages); }
   std::optional<WeightsRead> read_weights() override;

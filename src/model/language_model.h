@@ -14,6 +14,7 @@
 #include "memory/kv_store.h"
 #include "memory/page_pool.h"
 #include "model/profile.h"
+#include "model/routing_observer.h"
 
 namespace penstock {
 
@@ -76,6 +77,9 @@ class LanguageModel {
 
   // From now on adds to it where steps spend their time; null: no longer. It outlives its use.
   virtual void set_profile(Profile* /*profile*/) {}
+
+  // From now on tells it which experts steps choose; null: nobody. It outlives its use.
+  virtual void set_routing_observer(RoutingObserver* /*observer*/) {}
 
   // Reads all weights once with all workers, and does nothing else. No step can be quicker that
   // reads them from there. Nothing: they are not in memory.

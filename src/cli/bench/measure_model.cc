@@ -11,9 +11,13 @@
 
 #include "cli/bench/breakdown.h"
 #include "cli/bench/machine_json.h"
+#include "cli/bench/routing_recorder.h"
+#include "cli/input.h"
+#include "cli/perplexity.h"
 #include "cli/progress.h"
 #include "cli/sequence_runner.h"
 #include "cli/table.h"
+#include "engine/text_setup.h"
 #include "kernels/bench/measurement.h"
 #include "os/terminal.h"
 
@@ -41,21 +45,53 @@ std::vector<int32_t> some_tokens(int64_t n, int64_t vocab_size) {
   return tokens;
 }
 
+// The first n of a text, as the model's tokenizer has them.
+Result<std::vector<int32_t>> tokens_of_file(const Checkpoint& checkpoint,
+                                            const std::filesystem::path& path, int64_t n) {
+  PENSTOCK_ASSIGN(const std::string text, read_file(path));
+  PENSTOCK_ASSIGN(const TextSetup setup, make_text_setup(checkpoint.tokenizer));
+  PENSTOCK_ASSIGN(TextTokens tokens, tokens_of(*setup.tokenizer, text));
+  std::vector<int32_t> all = std::move(tokens.prefix);
+  all.insert(all.end(), tokens.ids.begin(), tokens.ids.end());
+  if (std::ssize(all) < n) {
+    return fail(ErrorKind::kInvalidArgument,
+                "--text {} has {} tokens, fewer than the {} of --prefill or of --context and "
+                "--decode",
+                path.string(), all.size(), n);
+  }
+  all.resize(static_cast<size_t>(n));
+  return all;
+}
+
+// As many as the longest run takes.
+Result<std::vector<int32_t>> tokens_to_run(const Checkpoint& checkpoint,
+                                           const ModelBenchOptions& options) {
+  const int64_t n = std::max(options.n_prefill, options.n_context + options.n_decode);
+  if (options.text.empty()) return some_tokens(n, checkpoint.spec.vocab_size);
+  return tokens_of_file(checkpoint, options.text, n);
+}
+
 Result<void> nothing(std::span<const float>) { return {}; }
 
 // Runs prefill and decode, and times what counts of them.
 class ModelTimer {
  public:
-  ModelTimer(LanguageModel& model, const ModelBenchOptions& options)
-      : model_(model), runner_(model, options.chunk), n_context_(options.n_context) {}
+  // Runs beginnings of `tokens`.
+  ModelTimer(LanguageModel& model, const ModelBenchOptions& options, std::vector<int32_t> tokens)
+      : model_(model),
+        runner_(model, options.chunk),
+        tokens_(std::move(tokens)),
+        n_context_(options.n_context) {}
 
   std::optional<ExpertCounts> expert_counts() const { return model_.expert_counts(); }
   // Where steps that count spend their time goes there; null: nowhere.
   void set_profile(Profile* profile) { profile_ = profile; }
+  // Which experts the steps choose goes there, context and all; null: nowhere.
+  void set_routing_observer(RoutingObserver* observer) { model_.set_routing_observer(observer); }
 
   // Seconds for n tokens from an empty context, in chunks.
   Result<double> prefill(int64_t n) {
-    const auto tokens = some_tokens(n, runner_.vocab_size());
+    const auto tokens = std::span(tokens_).first(static_cast<size_t>(n));
     PENSTOCK_TRY(runner_.begin(n));
     has_context_ = false;
     return seconds_of(
@@ -64,20 +100,20 @@ class ModelTimer {
 
   // Seconds for n tokens one by one, behind a context that is not timed, and computed once.
   Result<double> decode(int64_t n) {
-    const auto tokens = some_tokens(n_context_ + n, runner_.vocab_size());
+    const auto tokens = std::span(tokens_).first(static_cast<size_t>(n_context_ + n));
     const auto context = static_cast<size_t>(n_context_);
     if (has_context_) {
       runner_.rewind(n_context_);
     } else {
       PENSTOCK_TRY(runner_.begin(n_context_ + n));
-      PENSTOCK_TRY(runner_.extend(std::span(tokens).first(context), TokenOrigin::kPrompt,
-                                  LogitRows::kLast, nothing));
+      PENSTOCK_TRY(
+          runner_.extend(tokens.first(context), TokenOrigin::kPrompt, LogitRows::kLast, nothing));
       has_context_ = true;
     }
     return seconds_of([&]() -> Result<void> {
       for (size_t i = context; i < tokens.size(); ++i) {
-        PENSTOCK_TRY(runner_.extend(std::span(tokens).subspan(i, 1), TokenOrigin::kGenerated,
-                                    LogitRows::kLast, nothing));
+        PENSTOCK_TRY(runner_.extend(tokens.subspan(i, 1), TokenOrigin::kGenerated, LogitRows::kLast,
+                                    nothing));
       }
       return {};
     });
@@ -96,16 +132,21 @@ class ModelTimer {
 
   LanguageModel& model_;
   SequenceRunner runner_;
+  std::vector<int32_t> tokens_;
   int64_t n_context_;
   bool has_context_ = false;  // the runner's sequence begins with decode's
   Profile* profile_ = nullptr;
 };
 
-// The first run is not counted: it touches the weights for the first time.
+// The first run is not counted: it touches the weights for the first time. `observer` hears of that
+// one alone.
 Result<void> measure(ModelTimer& timer, const ModelBenchOptions& options,
-                     Result<double> (ModelTimer::*run)(int64_t n_tokens), Row& row) {
+                     Result<double> (ModelTimer::*run)(int64_t n_tokens), RoutingObserver* observer,
+                     Row& row) {
   const int64_t n_tokens = row.n_tokens;
+  timer.set_routing_observer(observer);
   PENSTOCK_TRY((timer.*run)(n_tokens));
+  timer.set_routing_observer(nullptr);
   for (int i = 0; i < options.repetitions; ++i) {
     const std::optional<ExpertCounts> before = timer.expert_counts();
     PENSTOCK_ASSIGN(const double taken, (timer.*run)(n_tokens));
@@ -257,6 +298,15 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
   add_count("--repetitions", options.repetitions, 1,
             "measurements of each, after one that does not count");
   add_count("--chunk", options.chunk, 1, "tokens in one prefill step");
+  command
+      .add_option("--text", options.text,
+                  "run the tokens of this text; unless given, tokens spread over the vocabulary")
+      ->type_name("FILE");
+  command
+      .add_option("--record-routing", options.record_routing,
+                  "write which experts each step chose in each layer, for plan --replay: of the "
+                  "runs that do not count")
+      ->type_name("FILE");
   command.add_flag("--breakdown", options.breakdown,
                    "after each repetition another one, to tell where a step's time goes by "
                    "operation; and how fast the weights can be read");
@@ -266,6 +316,12 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
 Result<void> measure_model(ModelBenchOptions options) {
   PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.model.path));
   options.model.kv_tokens = std::max(options.n_prefill, options.n_context + options.n_decode);
+  std::optional<RoutingRecorder> recorder;
+  if (!options.record_routing.empty()) {
+    PENSTOCK_ASSIGN(recorder, RoutingRecorder::make(checkpoint));
+  }
+  RoutingObserver* const observer = recorder ? &*recorder : nullptr;
+  PENSTOCK_ASSIGN(std::vector<int32_t> tokens, tokens_to_run(checkpoint, options));
   ProgressDisplay progress;
   PENSTOCK_ASSIGN(const LoadedModel loaded, load(checkpoint, options.model, progress.function()));
   progress.finish();
@@ -273,22 +329,22 @@ Result<void> measure_model(ModelBenchOptions options) {
     fmt::print(stderr, "{}\n", line);
   }
 
-  ModelTimer timer(*loaded.model, options);
+  ModelTimer timer(*loaded.model, options, std::move(tokens));
   std::vector<Row> rows;
   if (options.n_prefill > 0) {
     rows.push_back({.kind = "prefill", .n_tokens = options.n_prefill, .n_context = 0});
-    PENSTOCK_TRY(measure(timer, options, &ModelTimer::prefill, rows.back()));
+    PENSTOCK_TRY(measure(timer, options, &ModelTimer::prefill, observer, rows.back()));
   }
   if (options.n_decode > 0) {
     rows.push_back(
         {.kind = "decode", .n_tokens = options.n_decode, .n_context = options.n_context});
-    PENSTOCK_TRY(measure(timer, options, &ModelTimer::decode, rows.back()));
+    PENSTOCK_TRY(measure(timer, options, &ModelTimer::decode, observer, rows.back()));
   }
   std::optional<ReadLimits> limits;
   if (options.breakdown) limits = read_limits(*loaded.model);
   fmt::print("{}", options.json ? to_json(rows, loaded.report, limits).dump(2) + "\n"
                                 : to_table(rows, limits));
-  return {};
+  return recorder ? recorder->write(options.record_routing) : Result<void>();
 }
 
 }  // namespace penstock

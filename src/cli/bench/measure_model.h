@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
 #include "base/result.h"
 #include "cli/model_options.h"
@@ -15,11 +16,14 @@ struct ModelBenchOptions {
   int64_t n_context = 1;  // tokens that are there before decode begins
   int64_t chunk = 512;
   int repetitions = 5;
+  std::filesystem::path text = {};            // whose tokens are run; empty: made-up ones
+  std::filesystem::path record_routing = {};  // written there; empty: nowhere
   bool breakdown = false;
   bool json = false;
 };
 
-// --prefill, --decode, --context, --repetitions, --chunk, --breakdown, and those of the model.
+// --prefill, --decode, --context, --repetitions, --chunk, --text, --record-routing, --breakdown,
+// and those of the model.
 void add_model_bench_options(CLI::App& command, ModelBenchOptions& options);
 
 // Prints the report to standard output.

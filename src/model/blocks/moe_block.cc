@@ -11,16 +11,16 @@ namespace penstock {
 
 Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
                                 const WeightStore& weights, std::string_view prefix,
-                                CachedLayer cached) {
+                                LayerExperts layer) {
   const auto name = [&](std::string_view tensor) { return fmt::format("{}{}", prefix, tensor); };
   MoeBlock block;
   block.part_ = part;
-  block.cached_ = cached;
+  block.layer_ = layer;
   PENSTOCK_ASSIGN(block.router_, weights.matrix(name("router")));
   if (part.router.has_bias) {
     PENSTOCK_ASSIGN(block.router_bias_, weights.vector(name("router_bias"), part.n_experts));
   }
-  for (int e = 0; cached.cache == nullptr && e < part.n_experts; ++e) {
+  for (int e = 0; layer.cache == nullptr && e < part.n_experts; ++e) {
     ExpertMatrices& expert = block.experts_.emplace_back();
     PENSTOCK_ASSIGN(expert.gate, weights.matrix(fmt::format("{}experts.{}.gate", prefix, e)));
     PENSTOCK_ASSIGN(expert.up, weights.matrix(fmt::format("{}experts.{}.up", prefix, e)));
@@ -37,8 +37,9 @@ Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, B
                                Rows<const float> h, Rows<float> y) const {
   choose(compute, buffers, h);
   std::vector<Group> groups = group_by_expert(compute, step, buffers);
+  if (compute.routing != nullptr) tell(*compute.routing, groups);
   const auto outputs = scratch_rows(buffers.output, h.n_rows * part_.top_k, h.cols);
-  if (cached_.cache != nullptr) {
+  if (layer_.cache != nullptr) {
     PENSTOCK_TRY(run_from_disk(compute, groups, buffers, h, outputs));
   } else {
     for (Group& group : groups) group.matrices = &experts_[static_cast<size_t>(group.expert)];
@@ -54,6 +55,12 @@ Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, B
   return {};
 }
 
+void MoeBlock::tell(RoutingObserver& observer, std::span<const Group> groups) const {
+  std::vector<int> experts;
+  for (const Group& group : groups) experts.push_back(group.expert);
+  observer.visit(layer_.index, experts);
+}
+
 Result<void> MoeBlock::run_from_disk(const Compute& compute, std::span<const Group> groups,
                                      Buffers& buffers, Rows<const float> h,
                                      Rows<float> outputs) const {
@@ -61,7 +68,7 @@ Result<void> MoeBlock::run_from_disk(const Compute& compute, std::span<const Gro
   while (!left.empty()) {
     std::vector<int> wanted;
     for (const Group& group : left) wanted.push_back(group.expert);
-    ExpertWave wave = cached_.cache->begin(cached_.index, wanted);
+    ExpertWave wave = layer_.cache->begin(layer_.index, wanted);
     for (;;) {
       PENSTOCK_ASSIGN(const std::vector<LeasedExpert> landed, wave.next());
       if (landed.empty()) break;

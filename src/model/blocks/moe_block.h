@@ -40,15 +40,15 @@ class MoeBlock {
     std::vector<Worker> workers = {};
   };
 
-  // Where the experts stay on disk: the cache that has them, which outlives the block, and the
-  // number of its layer.
-  struct CachedLayer {
+  // The number of the block's layer and, where the experts stay on disk, the cache that has them,
+  // which outlives the block.
+  struct LayerExperts {
     ExpertCache* cache = nullptr;  // null: they are among the weights
     int index = 0;
   };
   static Result<MoeBlock> load(const ModelSpec& spec, const MoePart& part,
                                const WeightStore& weights, std::string_view prefix,
-                               CachedLayer cached);
+                               LayerExperts layer);
 
   // y[t] = sum over the chosen e of w_e * expert_e(h[t]), heaviest first, (+ shared(h[t])).  h, y
   // [n_tokens, hidden] Each expert's weights are read once for all tokens that chose it. Fails when
@@ -68,6 +68,7 @@ class MoeBlock {
   void choose(const Compute& compute, Buffers& buffers, Rows<const float> h) const;
   std::vector<Group> group_by_expert(const Compute& compute, const StepTokens& step,
                                      Buffers& buffers) const;
+  void tell(RoutingObserver& observer, std::span<const Group> groups) const;
   // The outputs of experts that have to be read: those that are there first, then the others as
   // they come, in as many waves as the cache's slots need.
   Result<void> run_from_disk(const Compute& compute, std::span<const Group> groups,
@@ -94,7 +95,7 @@ class MoeBlock {
   MatrixView router_;
   std::vector<float> router_bias_;
   std::vector<ExpertMatrices> experts_;  // empty: they stay on disk
-  CachedLayer cached_;
+  LayerExperts layer_;
   std::optional<DenseFfnBlock> shared_;
 };
 

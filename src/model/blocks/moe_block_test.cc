@@ -22,7 +22,8 @@ namespace {
 constexpr int kExperts = 24;
 constexpr int64_t kHidden = 64;
 constexpr int64_t kExpertDim = 32;
-constexpr const char* kPrefix = "layers.0.";
+constexpr const char* kPrefix = "layers.3.";
+constexpr int kLayer = 3;  // the others have no experts
 constexpr MoePart kPart = {.n_experts = kExperts, .top_k = 4, .expert_dim = kExpertDim};
 
 // The block's tensors in one file: a router in float32 and experts of random Q4_0, all different.
@@ -43,7 +44,7 @@ class MoeBlockTest : public testing::Test {
     }
     std::ofstream(path_, std::ios::binary) << bytes_;
     checkpoint_.files = {path_};
-    checkpoint_.spec.layers.resize(1);
+    checkpoint_.spec.layers.resize(kLayer + 1);
     checkpoint_.spec.moe.n_experts = kExperts;
     checkpoint_.spec.moe.top_k = kPart.top_k;
     h_.resize(static_cast<size_t>(kTokens * kHidden));
@@ -68,13 +69,16 @@ class MoeBlockTest : public testing::Test {
                   .value()
             : nullptr;
     const MoeBlock block =
-        MoeBlock::load({}, kPart, weights, kPrefix, {.cache = cache.get(), .index = 0}).value();
+        MoeBlock::load({}, kPart, weights, kPrefix, {.cache = cache.get(), .index = kLayer})
+            .value();
     std::vector<FastActivations> activations;
     const Compute compute = {.pool = pool.get(),
                              .isa = isa,
                              .precision = precision,
                              .activations = &activations,
-                             .profile = &profile};
+                             .profile = &profile,
+                             .routing = &heard_};
+    heard_.visits.clear();
     const std::vector<int32_t> ids(kTokens, 0);
     const std::array slices = {
         SequenceSlice{.tokens = std::span(ids).first(kGenerated),
@@ -123,7 +127,16 @@ class MoeBlockTest : public testing::Test {
   std::vector<float> h_;
 
  protected:
+  struct Heard final : RoutingObserver {
+    void begin_step(int64_t /*n_prompt*/, int64_t /*n_generated*/) override {}
+    void visit(int layer, std::span<const int> experts) override {
+      visits.emplace_back(layer, std::vector(experts.begin(), experts.end()));
+    }
+    std::vector<std::pair<int, std::vector<int>>> visits = {};
+  };
+
   ExpertCounts counts_;  // of the last forward from disk
+  Heard heard_;          // in the last forward
 };
 
 // Where experts are when they are wanted is no part of what they compute: with all in slots, with
@@ -140,6 +153,17 @@ TEST_F(MoeBlockTest, ExpertsFromDiskGiveTheSameBits) {
         EXPECT_EQ(counts_.n_hits, 0);
       }
     }
+  }
+}
+
+// All 24 of this layer, once and in order, also where it takes many waves.
+TEST_F(MoeBlockTest, TheObserverHearsOfEachExpertOnce) {
+  std::vector<int> all(kExperts);
+  for (int e = 0; e < kExperts; ++e) all[static_cast<size_t>(e)] = e;
+  for (const int64_t n_slots : {0, 5}) {
+    Profile profile;
+    forward(2, Isa::kScalar, Precision::kExact, false, profile, n_slots);
+    EXPECT_EQ(heard_.visits, (decltype(heard_.visits){{kLayer, all}}));
   }
 }
 
