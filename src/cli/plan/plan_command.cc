@@ -1,5 +1,5 @@
 // penstock plan: what of a model will live where on a machine and how fast it will be, without
-// loading anything.
+// loading anything; and what cache policies make of recorded routing.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 #include "cli/plan/plan_input.h"
 #include "cli/plan/plan_json.h"
 #include "cli/plan/plan_text.h"
+#include "cli/plan/replay_report.h"
 #include "os/environment.h"
 #include "os/terminal.h"
 
@@ -25,6 +26,7 @@ struct PlanCommandOptions {
   PlanArguments arguments = {};
   bool json = false;
   std::filesystem::path html = {};
+  std::filesystem::path replay = {};  // instead of a model
 };
 
 // Whether the terminal shows UTF-8, as setlocale(3) has it: the first of these that is set decides.
@@ -58,7 +60,22 @@ Error error_of(const Shortfall& shortfall, const ModelDemands& demands) {
           .hint = shortfall.fix};
 }
 
+Result<void> run_replay(const PlanCommandOptions& options) {
+  PENSTOCK_ASSIGN(const RoutingRecord record, RoutingRecord::read(options.replay));
+  PENSTOCK_ASSIGN(const auto rows, replay_rows(record, options.arguments.expert_slots));
+  if (options.json) {
+    fmt::print("{}\n", replay_json(record, rows).dump(2));
+  } else {
+    fmt::print("{}", replay_text(record, rows, text_style().columns));
+  }
+  return {};
+}
+
 Result<void> run(const PlanCommandOptions& options) {
+  if (!options.replay.empty()) return run_replay(options);
+  if (options.arguments.model.empty()) {
+    return fail(ErrorKind::kInvalidArgument, "MODEL or --replay is required");
+  }
   PENSTOCK_ASSIGN(const PlanInput input, read_plan_input(options.arguments));
   for (const std::string& note : input.notes) fmt::print(stderr, "{}\n", note);
 
@@ -113,16 +130,29 @@ void add_memory_options(CLI::App& command, PlanArguments& arguments) {
       "taken to be uniform");
 }
 
+void add_replay_option(CLI::App& command, std::filesystem::path& path) {
+  CLI::Option* replay =
+      command
+          .add_option("--replay", path,
+                      "instead of MODEL: routing that bench --record-routing wrote; how often its "
+                      "experts would have been in their slots, by policy")
+          ->type_name("FILE");
+  for (CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool goes_with_it = option == replay || name == "--json" || name == "--expert-slots" ||
+                              option == command.get_help_ptr();
+    if (!goes_with_it) replay->excludes(option);
+  }
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* command = app.add_subcommand(
       "plan", "Says what of a model will live where on a machine, and how fast it will be.");
-  command
-      ->add_option("MODEL", options->arguments.model,
-                   "a Hugging Face folder, a GGUF file, a pack, or a model's demands as JSON")
-      ->required();
+  command->add_option("MODEL", options->arguments.model,
+                      "a Hugging Face folder, a GGUF file, a pack, or a model's demands as JSON");
   command
       ->add_option("--machine", options->arguments.machine,
                    "the description of a machine to plan for; this one unless given, whose rates "
@@ -139,12 +169,15 @@ void add_plan_command(CLI::App& app, Action& action) {
                              precision == Precision::kExact ? KvFormat::kF32 : KvFormat::kBF16;
                        });
   add_memory_options(*command, options->arguments);
+  add_replay_option(*command, options->replay);
   command->footer(
       examples({{"penstock plan Qwen3-30B-A3B/", "on this machine"},
                 {"penstock plan model.json --machine shop.json --html plan.html",
                  "a model and a machine from their descriptions, before buying either"},
                 {"penstock plan model.gguf --machine pc.json --pin-budget 31 --kv-tokens 65536",
-                 "with a driver that page-locks 31 GiB, and a longer context"}}));
+                 "with a driver that page-locks 31 GiB, and a longer context"},
+                {"penstock plan --replay routing.jsonl",
+                 "what bench --record-routing wrote, by cache policy and number of slots"}}));
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 
