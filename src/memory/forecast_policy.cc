@@ -69,8 +69,8 @@ void ForecastPolicy::use(int layer, std::span<const int> experts) {
 void ForecastPolicy::rate(std::span<const ExpertId> experts, std::span<double> worth) const {
   const auto n_layers = static_cast<int>(layers_.size());
   for (size_t i = 0; i < experts.size(); ++i) {
-    const int ahead = (experts[i].layer - current_ - 1 + n_layers) % n_layers + 1;
-    worth[i] = chance(experts[i]) / ahead;
+    const int ahead = experts[i].layer - current_;
+    worth[i] = chance(experts[i]) / (ahead > 0 ? ahead : ahead + n_layers);
   }
 }
 

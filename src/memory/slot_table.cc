@@ -20,6 +20,7 @@ SlotTable::SlotTable(int n_layers, int n_experts, int64_t n_slots,
       slot_of_(static_cast<size_t>(n_layers) * n_experts_, kNoSlot),
       states_(static_cast<size_t>(n_slots), State::kEmpty),
       holds_(states_.size()),
+      n_idle_(states_.size()),
       policy_(std::move(policy)),
       worth_(states_.size()) {
   PENSTOCK_CHECK(n_slots > 0, "a table of no slots");
@@ -36,11 +37,10 @@ std::vector<SlotTable::Lease> SlotTable::lease(int layer, std::span<const int> e
     }
     PENSTOCK_CHECK(!is_leased(static_cast<size_t>(slot)), "an expert is leased twice");
     states_[static_cast<size_t>(slot)] = State::kLeased;
+    --n_idle_;
     leases.push_back({which, static_cast<size_t>(slot), /*is_hit=*/true});
   }
-  const auto n_idle = static_cast<size_t>(
-      std::ranges::count_if(states_, [](State state) { return state != State::kLeased; }));
-  missing.resize(std::min(missing.size(), n_idle));
+  missing.resize(std::min(missing.size(), n_idle_));
 
   std::vector<int> wave;
   for (const Lease& hit : leases) wave.push_back(experts[hit.which]);
@@ -57,6 +57,7 @@ std::vector<SlotTable::Lease> SlotTable::lease(int layer, std::span<const int> e
 
 void SlotTable::give_back(size_t slot, bool keeps) {
   PENSTOCK_CHECK(is_leased(slot), "a slot is given back that nobody leased");
+  ++n_idle_;
   states_[slot] = keeps ? State::kIdle : State::kEmpty;
   if (!keeps) slot_of(holds_[slot]) = kNoSlot;
 }
@@ -88,6 +89,7 @@ void SlotTable::put(ExpertId id, size_t slot) {
   }
   holds_[slot] = id;
   states_[slot] = State::kLeased;
+  --n_idle_;
   slot_of(id) = static_cast<int32_t>(slot);
 }
 

@@ -53,6 +53,7 @@ class SlotTable {
   std::vector<int32_t> slot_of_;  // [layer, expert]: the slot that holds it, or kNoSlot
   std::vector<State> states_;     // of each slot
   std::vector<ExpertId> holds_;   // of each slot; anything where it is empty
+  size_t n_idle_;                 // slots without a lease, empty ones too
   std::unique_ptr<EvictionPolicy> policy_;
   // For their memory only.
   std::vector<double> worth_;
