@@ -117,6 +117,8 @@ class UsageErrors(Folder):
             (["bench", TINY, "--url", NOBODY], "MODEL excludes --url"),
             (["bench", "--url", NOBODY, "--threads", "2"], "--threads excludes --url"),
             (["bench", "--url", NOBODY, "--decode", "2"], "--decode excludes --url"),
+            (["bench", "--url", NOBODY, "--record-routing", "x"], "--record-routing excludes --url"),
+            (["bench", TINY, "--record-routing", "x"], "no routed experts"),
             (["bench", TINY, "--concurrency", "4"], "--concurrency requires --url"),
             (["bench", "--url", NOBODY, "--concurrency", "1,0"], "--concurrency"),
             (["bench", "--url", NOBODY, "--concurrency", "1", "--rate", "1"], "excludes"),
@@ -131,7 +133,9 @@ class UsageErrors(Folder):
             (["ctl", "status", "x", "--url", NOBODY], "takes no ID"),
             (["ctl", "cancel", "../status", "--url", NOBODY], "no ID of a request"),
             (["serve", TINY, "--port", "70000"], "--port"),
-            (["plan"], "MODEL is required"),
+            (["plan"], "MODEL or --replay is required"),
+            (["plan", MIXTURE, "--replay", "x"], "MODEL excludes --replay"),
+            (["plan", "--replay", "x", "--machine", "y"], "--machine excludes --replay"),
             (["plan", MIXTURE, "--cpu-layers", "3,,7"], "--cpu-layers"),
             (["plan", MIXTURE, "--pin-exempt-layers", "some"], "--pin-exempt-layers"),
             (["plan", MIXTURE, "--expert-slots", "120%"], "--expert-slots"),
@@ -742,6 +746,76 @@ class Pack(Folder):
         ids = self.file("ids.json", "[[1, 2]]")
         for flags in (["--load", "read"], ["--load", "map", "--verify"]):
             self.refused(penstock("eval", out, "--ids", ids, "--greedy", 1, *flags), 1, weights.name)
+
+
+class Routing(Folder):
+    POLICIES = {"lru", "lfu", "resident_lfu", "round", "forecast", "belady"}
+
+    def record(self, *options):
+        path = self.folder / "routing.jsonl"
+        done = penstock("bench", MIXTURE, "--prefill", 20, "--decode", 12, "--context", 3, "--chunk", 16, "--repetitions", 2,
+                        "--record-routing", path, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return path
+
+    def test_a_record_has_each_step_once_and_does_not_depend_on_where_experts_are(self):
+        path = self.record()
+        header, *steps = map(json.loads, path.read_text().splitlines())
+        config = json.loads((MIXTURE / "config.json").read_text())
+        self.assertEqual(header, {"penstock_routing": 1, "model": "qwen3_moe", "layers": config["num_hidden_layers"],
+                                  "experts": config["num_experts"], "top_k": config["num_experts_per_tok"]})
+        # A prompt in two chunks, decode's context, its tokens: of the run that does not count, and no other.
+        self.assertEqual([(step["prompt"], step["generated"]) for step in steps], [(16, 0), (4, 0), (3, 0)] + 12 * [(0, 1)])
+        for step in steps:
+            self.assertEqual(len(step["experts"]), header["layers"])
+            for experts in filter(None, step["experts"]):
+                self.assertEqual(experts, sorted(set(experts)))
+                self.assertTrue(set(experts) <= set(range(header["experts"])))
+                if step["generated"]:
+                    self.assertEqual(len(experts), header["top_k"])
+        text = path.read_text()
+        self.assertEqual(self.record("--expert-slots", 3).read_text(), text)
+
+    def test_a_replay_is_tables_within_100_columns(self):
+        done = penstock("plan", "--replay", self.record())
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        self.assertEqual(len(re.findall(r"(?m)^ *slots +of all +LRU +LFU +resident LFU +round +forecast +Belady$", done.stdout)), 2)
+        for share in (25, 50, 75, 100):
+            self.assertEqual(len(re.findall(rf"(?m)^ *\d+ +{share} % (?: +[\d.]+ %){{6}}$", done.stdout)), 2)
+
+    def test_a_replay_as_json(self):
+        path = self.record()
+        report = json.loads(penstock("plan", "--replay", path, "--json").stdout)
+        self.assertEqual((report["record"]["model"], report["record"]["steps"]), ("qwen3_moe", 15))
+        self.assertIn(report["shipped"], self.POLICIES)
+        for row in report["rows"]:
+            for kind in ("prefill", "decode"):
+                self.assertEqual(set(row[kind]["hit_rate"]), self.POLICIES)
+                self.assertTrue(all(0 <= rate <= 1 for rate in row[kind]["hit_rate"].values()))
+        self.assertEqual(len(set(report["rows"][-1]["decode"]["hit_rate"].values())), 1)  # with a slot for each nothing is evicted
+        (row,) = json.loads(penstock("plan", "--replay", path, "--json", "--expert-slots", 5).stdout)["rows"]
+        self.assertEqual(row["slots"], 5)
+
+    def test_text_decides_what_is_run(self):
+        text = self.file("text.txt", "It is a truth universally acknowledged, that a single man in possession of a good fortune " * 3)
+        done = penstock("bench", smollm2(), "--text", text, "--prefill", 8, "--decode", 2, "--repetitions", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused(penstock("bench", smollm2(), "--text", text, "--prefill", 800, "--decode", 0), 2, text, "fewer than the 800")
+
+    def test_what_is_no_record_is_refused_in_a_sentence(self):
+        path = self.record()
+        lines = path.read_text().splitlines()
+        for number, line, words in ((1, "{}", "penstock_routing is missing"), (3, "[", "invalid JSON"),
+                                    (4, lines[3].replace('"prompt":', '"prompt":-'), "prompt is -3")):
+            with self.subTest(words):
+                damaged = self.file("damaged.jsonl", "\n".join(lines[:number - 1] + [line] + lines[number:]))
+                self.refused(penstock("plan", "--replay", damaged), 1, damaged, f"line {number}: ", words)
+        self.refused(penstock("plan", "--replay", self.folder / "none.jsonl"), 1, "none.jsonl")
+        self.refused(penstock("plan", "--replay", path, "--expert-slots", 100000), 2, "--expert-slots 100000")
+        done = penstock("bench", MIXTURE, "--record-routing", self.folder / "no/such/file", "--decode", 1, "--repetitions", 1)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"(?m)^error: cannot write .*no/such/file")
 
 
 class ExpertsOnDisk(Folder):
