@@ -15,6 +15,7 @@ import decode_beside_a_compile_job
 import engines
 import gguf_file
 import make_moe
+import make_routing
 import make_upcycled_gguf
 import measuring
 import serve_beside_llama_server
@@ -22,6 +23,38 @@ from engines import Test
 from gguf_file import ARRAY, F32, STRING, TYPES, U32, GgufFile, Tensor
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "tests/golden"
+
+
+class MadeUpRouting(unittest.TestCase):
+    SHAPE = {"layers": 3, "experts": 8, "top_k": 2, "steps": 400, "seed": 4}
+
+    def routing(self, **options):
+        return list(make_routing.routing(**self.SHAPE | options))
+
+    def test_each_layer_has_its_experts_ascending_and_a_seed_gives_the_same(self):
+        steps = self.routing(skew=1.0, repeat=0.3)
+        self.assertEqual(len(steps), 400)
+        for step in steps:
+            self.assertEqual(len(step), 3)
+            for experts in step:
+                self.assertTrue(0 <= experts[0] < experts[1] < 8)
+        self.assertEqual(steps, self.routing(skew=1.0, repeat=0.3))
+        self.assertNotEqual(steps, self.routing(skew=1.0, repeat=0.3, seed=5))
+
+    def test_skew_and_repetition_are_what_was_asked_for(self):
+        def most_used(steps):
+            used = [expert for step in steps for expert in step[0]]
+            return max(map(used.count, range(8))) / len(steps)
+
+        def repeated(steps):
+            pairs = [(set(a), set(b)) for before, after in zip(steps, steps[1:]) for a, b in zip(before, after)]
+            return sum(len(a & b) for a, b in pairs) / (2 * len(pairs))
+
+        self.assertAlmostEqual(most_used(self.routing(skew=0.0, repeat=0.0)), 2 / 8, delta=0.08)  # four deviations of 400 draws
+        self.assertGreater(most_used(self.routing(skew=1.0, repeat=0.0)), 0.5)
+        self.assertAlmostEqual(repeated(self.routing(skew=0.0, repeat=0.0)), 2 / 8, delta=0.06)
+        self.assertGreater(repeated(self.routing(skew=0.0, repeat=0.5)), 0.5)
+        self.assertEqual(repeated(self.routing(skew=0.0, repeat=1.0)), 1.0)
 
 
 class GgufFiles(unittest.TestCase):
