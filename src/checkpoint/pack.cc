@@ -266,10 +266,10 @@ Result<uint64_t> hash_extent(const File& file, const Extent& extent, std::span<s
   return XXH3_64bits_digest(state.get());
 }
 
-Result<void> compare(const Checkpoint& pack, const Region& region, uint64_t found) {
+Result<void> compare(const fs::path& file, const Region& region, uint64_t found) {
   if (found == region.xxh3) return {};
   return fail(ErrorKind::kInvalidData, "{}: {} has checksum {:016x}, expected {:016x}",
-              pack.files[region.extent.file].string(), region.name, found, region.xxh3);
+              file.string(), region.name, found, region.xxh3);
 }
 
 }  // namespace
@@ -332,9 +332,9 @@ Result<Checkpoint> open_pack(const fs::path& folder) {
   return checkpoint;
 }
 
-Result<void> verify_region(const Checkpoint& pack, const Region& region,
+Result<void> verify_region(const fs::path& file, const Region& region,
                            std::span<const std::byte> bytes) {
-  return compare(pack, region, XXH3_64bits(bytes.data(), bytes.size()));
+  return compare(file, region, XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress,
@@ -350,7 +350,7 @@ Result<void> verify_pack(const Checkpoint& pack, const ProgressFn& progress,
   for (const Region& region : pack.regions) {
     PENSTOCK_ASSIGN(const uint64_t found, hash_extent(files[region.extent.file], region.extent,
                                                       staging, progress, update, stop));
-    PENSTOCK_TRY(compare(pack, region, found));
+    PENSTOCK_TRY(compare(pack.files[region.extent.file], region, found));
   }
   return {};
 }

@@ -42,9 +42,9 @@ Result<PackSummary> write_pack(const Checkpoint& source, const PackOptions& opti
 // Checks the index, its own checksum, those of the small files, and the size of every file.
 Result<Checkpoint> open_pack(const std::filesystem::path& folder);
 
-// Compares a region's checksum with that of `bytes`, which were read from it. The error names the
-// file, the region, and both sums.
-Result<void> verify_region(const Checkpoint& pack, const Region& region,
+// Compares a region's checksum with that of `bytes`, which were read from it. The error names
+// `file`, the region, and both sums.
+Result<void> verify_region(const std::filesystem::path& file, const Region& region,
                            std::span<const std::byte> bytes);
 
 // Reads every region and compares its checksum. Errors as those of

@@ -20,7 +20,7 @@ Result<EngineModel> start_engine(const ModelOptions& options, const ProgressFn& 
       .engine = Engine::start(std::move(loaded.model), std::move(eos_ids), {}, log),
       .chat = std::make_shared<const ChatFormatter>(std::move(text), answers),
       .description = describe(checkpoint, loaded.report)};
-  if (checkpoint.kind == SourceKind::kPack && !loaded.report.is_verified) {
+  if (loaded.report.is_unverified) {
     model.unverified = checkpoint;
   }
   return model;

@@ -84,9 +84,10 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"auto", "off"}).description(""))
       ->group("Model");
   command
-      .add_flag("--verify", options.verify,
-                "compare all checksums of a pack before it is used, also of what is not read into "
-                "memory; otherwise run, chat and serve compare those while it is in use")
+      .add_flag(
+          "--verify", options.verify,
+          "compare all checksums of a pack before it is used, also of what stays on disk or is "
+          "mapped")
       ->group("Model");
   add_precision_option(
       command, "--cpu-precision",

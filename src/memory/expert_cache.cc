@@ -52,6 +52,7 @@ Result<std::vector<LeasedExpert>> ExpertWave::next() {
       ++i;
       continue;
     }
+    PENSTOCK_TRY(cache_->verify(miss.slot));
     landed.push_back({miss.which, cache_->matrices(miss.slot)});
     misses_.erase(misses_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -109,6 +110,14 @@ std::span<std::byte> ExpertCache::bytes(size_t slot) const {
 
 ExpertMatrices ExpertCache::matrices(size_t slot) const {
   return layout_.matrices(*table_.held_by(slot), bytes(slot));
+}
+
+Result<void> ExpertCache::verify(size_t slot) {
+  const ExpertId id = *table_.held_by(slot);
+  if (verified_.contains(id)) return {};
+  PENSTOCK_TRY(layout_.verify(id, bytes(slot)));
+  verified_.insert(id);
+  return {};
 }
 
 size_t ExpertCache::add_reads(size_t slot, std::vector<ReadRequest>& requests) {

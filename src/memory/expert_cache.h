@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,7 +51,8 @@ class ExpertWave {
   std::span<const size_t> members() const { return members_; }
 
   // Those that are there and were not returned before, hits first; waits until there is one. None:
-  // all were returned. After an error the wave has no more.
+  // all were returned. What is first read of a pack is compared with its checksum: one that differs
+  // is an error. After an error the wave has no more.
   Result<std::vector<LeasedExpert>> next();
 
  private:
@@ -102,6 +104,8 @@ class ExpertCache {
   ExpertMatrices matrices(size_t slot) const;
   // Adds the reads that bring an expert into a slot; how many.
   size_t add_reads(size_t slot, std::vector<ReadRequest>& requests);
+  // What a slot was read into, if that expert was not compared before.
+  Result<void> verify(size_t slot);
   void give_back(ExpertWave& wave);
 
   SlotTable table_;
@@ -109,6 +113,7 @@ class ExpertCache {
   std::vector<DirectFile> files_;
   AnonymousMemory memory_;  // [n_slots][slot_bytes]
   std::unique_ptr<ReadQueue> queue_;
+  std::set<ExpertId> verified_;  // against a pack's checksums
   ExpertCounts counts_;
   std::string note_;
   bool has_wave_ = false;

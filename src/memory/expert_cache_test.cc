@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,8 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "base/integers.h"
+#include "base/units.h"
 #include "memory/forecast_policy.h"
 #include "memory/routing/replay.h"
+#include "os/file.h"
 
 namespace penstock {
 namespace {
@@ -111,6 +116,45 @@ TEST_F(ExpertCacheTest, AnExpertThatLiesInOnePieceIsOneRead) {
     EXPECT_EQ(part.at % kDirectAlignment, 0u);
     EXPECT_LE(part.at + part.bytes, apart.slot_bytes());
   }
+}
+
+// Each expert of a pack is a region with a checksum.
+TEST_F(ExpertCacheTest, ADamagedExpertIsAnErrorWhenItIsReadAndOthersGoOn) {
+  write(Order::kExpertByExpert, 0);
+  std::string bytes = read_whole_file(path_, kMiB).value();
+  std::string packed;
+  for (const int layer : {0, 2}) {
+    for (int index = 0; index < kExperts; ++index) {
+      const uint64_t begin = packed.size();
+      for (const char* matrix : {"gate", "up", "down"}) {
+        Extent& data =
+            checkpoint_.tensors[fmt::format("layers.{}.experts.{}.{}", layer, index, matrix)].data;
+        const uint64_t at = packed.size();
+        packed += bytes.substr(data.offset, data.bytes);
+        data.offset = at;
+      }
+      packed.resize(round_up(packed.size(), kDirectAlignment), '\0');
+      const uint64_t n = packed.size() - begin;
+      checkpoint_.regions.push_back({.name = fmt::format("layers.{}.experts.{}", layer, index),
+                                     .extent = {0, begin, n},
+                                     .xxh3 = XXH3_64bits(packed.data() + begin, n)});
+    }
+  }
+  std::ofstream(path_, std::ios::binary) << packed;
+  ++checkpoint_.regions[3].xxh3;  // as if one of its bytes were another
+  const auto cache = make(4);
+  constexpr std::array kExpertsOfWave = {2, 3, 4};
+  for (int round = 0; round < 2; ++round) {
+    ExpertWave wave = cache->begin(0, kExpertsOfWave);
+    Result<std::vector<LeasedExpert>> landed = wave.next();
+    while (landed && !landed->empty()) landed = wave.next();
+    ASSERT_FALSE(landed) << "round " << round;
+    EXPECT_EQ(landed.error().kind, ErrorKind::kInvalidData);
+    EXPECT_NE(landed.error().message.find("layers.0.experts.3 has checksum"), std::string::npos);
+  }
+  constexpr std::array kOthers = {2, 4, 5};
+  ExpertWave wave = cache->begin(0, kOthers);
+  EXPECT_EQ(take_all(wave, 0, kOthers).size(), 3u);
 }
 
 TEST_F(ExpertCacheTest, AMissingExpertIsNamed) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/integers.h"
+#include "checkpoint/pack.h"
 #include "memory/stored_matrix.h"
 
 namespace penstock {
@@ -38,6 +39,18 @@ std::vector<ExpertLayout::Part> merged(std::vector<ExpertLayout::Part> parts) {
   return all;
 }
 
+// The region that a part is, if it is one.
+std::optional<Region> region_of(const ExpertLayout::Part& part, std::span<const Region> regions) {
+  const Extent extent = {.file = part.file, .offset = part.offset, .bytes = part.bytes};
+  const auto place = [](const Region& region) {
+    return std::tuple(region.extent.file, region.extent.offset);
+  };
+  const auto found =
+      std::ranges::lower_bound(regions, std::tuple(part.file, part.offset), {}, place);
+  if (found == regions.end() || found->extent != extent) return std::nullopt;
+  return *found;
+}
+
 }  // namespace
 
 bool is_expert_tensor(std::string_view name) {
@@ -46,6 +59,7 @@ bool is_expert_tensor(std::string_view name) {
 
 Result<ExpertLayout> ExpertLayout::make(const Checkpoint& checkpoint) {
   ExpertLayout layout;
+  layout.files_ = checkpoint.files;
   const ModelSpec& spec = checkpoint.spec;
   layout.layers_.resize(static_cast<size_t>(spec.n_layers()));
   for (int layer = 0; layer < spec.n_layers(); ++layer) {
@@ -64,6 +78,7 @@ Result<ExpertLayout> ExpertLayout::make(const Checkpoint& checkpoint) {
         expert.tensors[i] = found->second;
       }
       layout.place(expert);
+      if (expert.parts.size() == 1) expert.region = region_of(expert.parts[0], checkpoint.regions);
       experts.push_back(std::move(expert));
     }
     layout.n_experts_ += std::ssize(experts);
@@ -102,6 +117,13 @@ ExpertMatrices ExpertLayout::matrices(ExpertId id, std::span<const std::byte> sl
   return {.gate = matrix_of(of.tensors[0], bytes_of),
           .up = matrix_of(of.tensors[1], bytes_of),
           .down = matrix_of(of.tensors[2], bytes_of)};
+}
+
+Result<void> ExpertLayout::verify(ExpertId id, std::span<const std::byte> slot) const {
+  const Expert& of = expert(id);
+  if (!of.region) return {};
+  return verify_region(files_[of.region->extent.file], *of.region,
+                       slot.first(of.region->extent.bytes));
 }
 
 }  // namespace penstock

@@ -5,6 +5,8 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -54,11 +56,14 @@ class ExpertLayout {
 
   std::span<const Part> parts(ExpertId id) const { return expert(id).parts; }
   ExpertMatrices matrices(ExpertId id, std::span<const std::byte> slot) const;
+  // Compares what was read of a pack with its checksum; nothing where there is none.
+  Result<void> verify(ExpertId id, std::span<const std::byte> slot) const;
 
  private:
   struct Expert {
     std::array<StoredTensor, 3> tensors;  // gate, up, down
     std::vector<Part> parts;              // ascending in file and offset
+    std::optional<Region> region = {};    // of a pack: what its one part reads
   };
 
   void place(Expert& expert);
@@ -68,6 +73,7 @@ class ExpertLayout {
   int64_t n_experts_ = 0;
   size_t slot_bytes_ = 0;
   uint64_t weight_bytes_ = 0;
+  std::vector<std::filesystem::path> files_;
 };
 
 }  // namespace penstock

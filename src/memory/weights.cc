@@ -193,7 +193,8 @@ Result<void> WeightStore::verify(const Checkpoint& checkpoint, const FileBytes& 
   std::vector<Result<void>> verified(regions.size());
   run_jobs(options, "verifying weights", sizes, [&](size_t i) {
     const auto& [file, offset, bytes] = regions[i]->extent;
-    verified[i] = verify_region(checkpoint, *regions[i], files[file].subspan(offset, bytes));
+    verified[i] =
+        verify_region(checkpoint.files[file], *regions[i], files[file].subspan(offset, bytes));
   });
   for (const Result<void>& region : verified) PENSTOCK_TRY(region);
   loading_.is_verified = true;

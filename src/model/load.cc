@@ -86,9 +86,9 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                                                                .nodes = pool->placement().nodes,
                                                                .progress = options.progress}));
 
-  // What stays on disk or is mapped was not compared when the weights came.
-  const bool is_whole = weights.loading().is_verified && weights.mode() == LoadMode::kRead;
-  if (options.verify && !is_whole) {
+  // What is read is compared then; experts on disk when they are first used, or now.
+  const bool is_compared = weights.loading().is_verified && weights.mode() == LoadMode::kRead;
+  if (options.verify && !is_compared) {
     PENSTOCK_TRY(verify_pack(checkpoint, options.progress, /*stop=*/{}));
   }
 
@@ -96,7 +96,8 @@ Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& 
                        .interleaved = weights.is_interleaved(),
                        .weight_bytes = weights.bytes(),
                        .loading = weights.loading(),
-                       .is_verified = is_whole || options.verify,
+                       .is_unverified = checkpoint.kind == SourceKind::kPack &&
+                                        weights.mode() == LoadMode::kMap && !options.verify,
                        .isa = isa,
                        .precision = options.precision,
                        .n_threads = pool->n_workers(),

@@ -38,7 +38,8 @@ struct LoadReport {
   bool interleaved = false;
   uint64_t weight_bytes = 0;  // in memory
   WeightLoading loading = {};
-  bool is_verified = false;    // every checksum of a pack was compared
+  // Weights of a pack are used that nothing here compares with their checksums.
+  bool is_unverified = false;
   int64_t n_expert_slots = 0;  // of so many experts, where they stay on disk
   int64_t n_experts = 0;
   uint64_t expert_slot_bytes = 0;  // of all slots
