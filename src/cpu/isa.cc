@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "os/amx.h"
 #include "os/environment.h"
 
 namespace penstock {
@@ -21,6 +20,16 @@ uint64_t read_xcr0() {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return uint64_t{high} << 32 | low;
 }
+
+constexpr uint32_t kAvxVnniBit = 1U << 4;  // clang's <cpuid.h> has no name for GCC's bit_AVXVNNI
+
+std::string names_of(const std::vector<Isa>& isas) {
+  std::string names;
+  for (const Isa isa : isas) names.append(names.empty() ? "" : ", ").append(to_string(isa));
+  return names;
+}
+
+}  // namespace
 
 CpuidWords read_cpuid() {
   CpuidWords words;
@@ -38,16 +47,6 @@ CpuidWords read_cpuid() {
   if (has_all(words.leaf1_ecx, bit_OSXSAVE)) words.xcr0 = read_xcr0();
   return words;
 }
-
-constexpr uint32_t kAvxVnniBit = 1U << 4;  // clang's <cpuid.h> has no name for GCC's bit_AVXVNNI
-
-std::string names_of(const std::vector<Isa>& isas) {
-  std::string names;
-  for (const Isa isa : isas) names.append(names.empty() ? "" : ", ").append(to_string(isa));
-  return names;
-}
-
-}  // namespace
 
 std::string_view to_string(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
 
@@ -85,15 +84,6 @@ bool has_avx_vnni(const CpuidWords& words) {
 bool has_avx_vnni() {
   static const bool has = has_avx_vnni(read_cpuid());
   return has;
-}
-
-std::vector<Isa> supported_isas() {
-  static const std::vector<Isa> isas = [] {
-    std::vector<Isa> all = isas_of(read_cpuid());
-    if (all.back() == Isa::kAmx && !allow_amx()) all.pop_back();
-    return all;
-  }();
-  return isas;
 }
 
 Result<Isa> choose_isa() {

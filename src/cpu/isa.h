@@ -24,6 +24,7 @@ struct CpuidWords {
   uint32_t leaf7_1_eax = 0;  // of subleaf 1
   uint64_t xcr0 = 0;         // the register states the OS saves; 0 when it says nothing
 };
+CpuidWords read_cpuid();  // of this machine
 std::vector<Isa> isas_of(const CpuidWords& words);
 
 // What this machine and its OS can run, slowest first; always begins with kScalar. The first call
