@@ -21,7 +21,8 @@ struct Block {
   size_t file = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t n_cached = 0;  // bytes from the front that the page cache had
+  bool is_cached = false;
+  Result<void> copied = {};
 };
 
 class PartReader {
@@ -36,8 +37,8 @@ class PartReader {
     const std::span all(blocks_);
     for (size_t begin = 0; begin < all.size(); begin += kBlocksAtOnce) {
       const auto some = all.subspan(begin, std::min(kBlocksAtOnce, all.size() - begin));
-      copy_cached(some);
-      request_rest(some);
+      PENSTOCK_TRY(copy_cached(some));
+      request_others(some);
       queue_.poll();
       report();
     }
@@ -55,6 +56,7 @@ class PartReader {
   Result<void> open_files() {
     for (const FileParts& parts : files_) {
       PENSTOCK_ASSIGN(File cached, File::open(parts.path));
+      PENSTOCK_ASSIGN(Mapping mapping, Mapping::open(parts.path));
       PENSTOCK_ASSIGN(DirectFile direct, DirectFile::open(parts.path));
       if (!parts.runs.empty() && parts.runs.back().end > direct.size()) {
         return fail(ErrorKind::kInvalidData,
@@ -62,6 +64,7 @@ class PartReader {
                     parts.path.string(), direct.size(), parts.runs.back().end);
       }
       cached_.push_back(std::move(cached));
+      mappings_.push_back(std::move(mapping));
       direct_.push_back(std::move(direct));
     }
     return {};
@@ -94,10 +97,14 @@ class PartReader {
     return all;
   }
 
-  void copy_cached(std::span<Block> blocks) {
+  // What the cache loses meanwhile is read through it: slower, but right.
+  Result<void> copy_cached(std::span<Block> blocks) {
     const auto copy = [&](Block& block) {
-      block.n_cached =
-          cached_[block.file].copy_cached(block.begin, memory_of(block, block.begin, block.end));
+      const uint64_t n = block.end - block.begin;
+      block.is_cached = mappings_[block.file].is_cached(block.begin, n);
+      if (!block.is_cached) return;
+      block.copied =
+          cached_[block.file].read_exact(block.begin, memory_of(block, block.begin, block.end));
     };
     if (pool_ == nullptr) {
       std::ranges::for_each(blocks, copy);
@@ -106,20 +113,23 @@ class PartReader {
         for (int64_t i = range.begin; i < range.end; ++i) copy(blocks[static_cast<size_t>(i)]);
       });
     }
-    for (const Block& block : blocks) counts_.cached_bytes += block.n_cached;
+    for (const Block& block : blocks) {
+      PENSTOCK_TRY(block.copied);
+      if (block.is_cached) counts_.cached_bytes += block.end - block.begin;
+    }
+    return {};
   }
 
-  void request_rest(std::span<const Block> blocks) {
+  void request_others(std::span<const Block> blocks) {
     std::vector<ReadRequest> requests;
     std::vector<uint64_t> bytes;
     for (const Block& block : blocks) {
-      const uint64_t begin = block.begin + block.n_cached;
-      if (begin == block.end) continue;
-      const DirectRange range = direct_range_around(begin, block.end - begin);
+      if (block.is_cached) continue;
+      const DirectRange range = direct_range_around(block.begin, block.end - block.begin);
       requests.push_back({.file = &direct_[block.file],
                           .offset = range.offset,
                           .out = memory_of(block, range.offset, range.offset + range.bytes)});
-      bytes.push_back(block.end - begin);
+      bytes.push_back(block.end - block.begin);
     }
     if (!requests.empty()) pending_.push_back({queue_.submit(requests), std::move(bytes)});
   }
@@ -151,7 +161,9 @@ class PartReader {
   ReadQueue& queue_;
   Pool* pool_;
   const ProgressFn& progress_;
-  std::vector<File> cached_;  // by files_; read through the page cache
+  // By files_: to read through the page cache, to ask what it holds, and to read past it.
+  std::vector<File> cached_;
+  std::vector<Mapping> mappings_;
   std::vector<DirectFile> direct_;
   std::vector<Block> blocks_;
   std::vector<Pending> pending_;  // gone before the files

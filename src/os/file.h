@@ -35,11 +35,6 @@ class File {
   // wanted and what was got.
   Result<void> read_exact(uint64_t offset, std::span<std::byte> out) const;
 
-  // Copies what the page cache holds from `offset` on, up to its first gap, and never waits for the
-  // disk. Returns how many bytes of `out` that filled: 0 also where the system or the file system
-  // cannot tell.
-  size_t copy_cached(uint64_t offset, std::span<std::byte> out) const;
-
  private:
   friend class DirectFile;
   friend class Mapping;
@@ -57,14 +52,20 @@ class Mapping {
  public:
   static Result<Mapping> open(const std::filesystem::path& path);
 
-  Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  Mapping(Mapping&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, {})), tells_cached_(other.tells_cached_) {}
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(bytes_, other.bytes_);
+    std::swap(tells_cached_, other.tells_cached_);
     return *this;
   }
   ~Mapping();
 
   std::span<const std::byte> bytes() const { return bytes_; }  // empty for an empty file
+
+  // Whether the page cache holds all of these bytes; false too where the kernel does not tell, as
+  // of files that this process could not write.
+  bool is_cached(uint64_t offset, size_t n) const;
 
   // Wishes: the kernel then reads no more than what is touched,
   void expect_random_reads() const;
@@ -72,9 +73,11 @@ class Mapping {
   void begin_to_read(uint64_t offset, size_t n) const;
 
  private:
-  explicit Mapping(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit Mapping(std::span<const std::byte> bytes, bool tells_cached = false)
+      : bytes_(bytes), tells_cached_(tells_cached) {}
 
   std::span<const std::byte> bytes_;
+  bool tells_cached_ = false;
 };
 
 // Whether there is anything at `path`; false too where that cannot be told.

@@ -1,7 +1,9 @@
 #include "os/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -58,16 +60,22 @@ TEST_F(FileTest, ShortReadNamesFileWantedAndGot) {
   EXPECT_FALSE(file->read_exact(1'000'000, out));
 }
 
-TEST_F(FileTest, CopiesWhatThePageCacheHoldsUpToTheFilesEnd) {
-  const auto file = File::open(write("cached", "0123456789")).value();
-  std::vector<std::byte> out(4);
-  const size_t copied = file.copy_cached(3, out);
-  if (copied == 0) GTEST_SKIP() << "this file system does not say what is cached";
-  EXPECT_EQ(copied, 4u);
-  EXPECT_EQ(text_of(out), "3456");
-  EXPECT_EQ(file.copy_cached(8, out), 2u);
-  EXPECT_EQ(text_of(out), "8956");
-  EXPECT_EQ(file.copy_cached(10, out), 0u);
+TEST_F(FileTest, AMappingTellsWhatThePageCacheHolds) {
+  const std::string text(300'000, 'x');
+  const auto path = write("cached", text);
+  const auto mapping = Mapping::open(path).value();
+  EXPECT_TRUE(mapping.is_cached(0, text.size())) << "it was just written";
+  EXPECT_TRUE(mapping.is_cached(5000, 1));
+  EXPECT_FALSE(mapping.is_cached(1, text.size())) << "it ends earlier";
+  const int fd = ::open(path.c_str(), O_RDONLY);
+  ::fsync(fd);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(fd);
+  if (mapping.is_cached(0, 4096)) GTEST_SKIP() << "the page cache does not forget";
+  EXPECT_FALSE(mapping.is_cached(0, text.size()));
+  std::vector<std::byte> out(1);
+  ASSERT_TRUE(File::open(path)->read_exact(0, out));
+  EXPECT_TRUE(mapping.is_cached(0, 4096));
 }
 
 TEST_F(FileTest, WhatIsNoFileIsRefused) {

@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 #include "base/units.h"
 
@@ -17,6 +17,14 @@ namespace {
 
 // Linux moves at most this much in one call, whatever is asked.
 constexpr size_t kMaxRead = 0x7ffff000;
+
+// Since Linux 5.2 mincore(2) calls every page resident that it does not want to tell about: of
+// files that the caller neither owns nor may write.
+bool kernel_tells_cached(int fd) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return false;
+  return status.st_uid == ::geteuid() || ::faccessat(fd, "", W_OK, AT_EACCESS | AT_EMPTY_PATH) == 0;
+}
 
 }  // namespace
 
@@ -56,24 +64,23 @@ Result<void> File::read_exact(uint64_t offset, std::span<std::byte> out) const {
   return {};
 }
 
-size_t File::copy_cached(uint64_t offset, std::span<std::byte> out) const {
-  size_t done = 0;
-  while (done < out.size()) {
-    const iovec rest = {.iov_base = out.data() + done, .iov_len = out.size() - done};
-    const ssize_t got = ::preadv2(fd_, &rest, 1, static_cast<off_t>(offset + done), RWF_NOWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;  // EAGAIN: not there; or the file system does not know RWF_NOWAIT
-    done += static_cast<size_t>(got);
-  }
-  return done;
-}
-
 Result<Mapping> Mapping::open(const std::filesystem::path& path) {
   PENSTOCK_ASSIGN(const File file, File::open(path));
   if (file.size() == 0) return Mapping({});  // mmap refuses an empty range
   void* const base = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.fd_, 0);
   if (base == MAP_FAILED) return std::unexpected(Error::from_errno(errno, "map", path));
-  return Mapping({static_cast<const std::byte*>(base), file.size()});
+  return Mapping({static_cast<const std::byte*>(base), file.size()}, kernel_tells_cached(file.fd_));
+}
+
+bool Mapping::is_cached(uint64_t offset, size_t n) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = offset / page * page;
+  const uint64_t end = offset + n;
+  if (!tells_cached_ || end > bytes_.size()) return false;
+  std::vector<unsigned char> pages((end - begin + page - 1) / page);
+  auto* const address = const_cast<std::byte*>(bytes_.data() + begin);
+  if (::mincore(address, end - begin, pages.data()) != 0) return false;
+  return std::ranges::all_of(pages, [](unsigned char is_there) { return (is_there & 1U) != 0; });
 }
 
 void Mapping::expect_random_reads() const {
