@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -59,6 +60,10 @@ class AnonymousMemory {
 // process's cgroup (v1 or v2) and the groups around it still allow, whose page cache counts as
 // free. Reads /proc and the cgroup file systems below `root` (tests bring their own).
 uint64_t available_memory_bytes(const std::filesystem::path& root = "/");
+
+// The least that the process's cgroup and the groups around it allow in all, in use or not; nothing
+// where none limits it.
+std::optional<uint64_t> cgroup_memory_limit(const std::filesystem::path& root = "/");
 
 // All RAM that the kernel manages, in use or not; 0 when it does not say.
 uint64_t total_memory_bytes(const std::filesystem::path& root = "/");

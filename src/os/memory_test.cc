@@ -63,6 +63,21 @@ TEST(AvailableMemory, WithoutCgroupsItIsTheKernelsEstimate) {
   EXPECT_EQ(available_memory_bytes(root.path()), 4 * kGiB);
 }
 
+TEST(CgroupMemoryLimit, IsTheLeastOfTheGroupsBelowTheRam) {
+  const FakeRoot root;
+  root.write("proc/meminfo", kMeminfo);
+  root.write("proc/self/mountinfo", kV2Mount);
+  root.write("proc/self/cgroup", "0::/user.slice/penstock.scope\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("sys/fs/cgroup/user.slice/penstock.scope/memory.max", "max\n");
+  root.write("sys/fs/cgroup/user.slice/memory.max", "9223372036854771712\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), std::nullopt);
+  root.write("sys/fs/cgroup/user.slice/memory.max", "2147483648\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), 2 * kGiB);
+  root.write("sys/fs/cgroup/user.slice/penstock.scope/memory.max", "1048576\n");
+  EXPECT_EQ(cgroup_memory_limit(root.path()), kMiB);
+}
+
 TEST(AvailableMemory, EveryV2GroupAroundTheProcessBindsIt) {
   const FakeRoot root;
   root.write("proc/meminfo", kMeminfo);

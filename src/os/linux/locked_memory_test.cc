@@ -3,52 +3,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstddef>
-#include <functional>
 #include <string>
 
 #include "base/units.h"
-#include "os/child_process_test.h"
 #include "os/fake_root_test.h"
+#include "os/linux/memlock_limit_test.h"
 #include "os/memory.h"
 
 namespace penstock {
 namespace {
 
 using testing::HasSubstr;
-
-bool set_limit(rlim_t bytes) {
-  rlimit limit = {};
-  ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  limit.rlim_cur = bytes;
-  return ::setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
-}
-
-// Gives up the right to lock beyond the limit, if the process has it. Only for a child.
-bool drop_right_to_exceed_limit() {
-  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets = {};
-  if (::syscall(SYS_capget, &header, sets.data()) != 0) return false;
-  sets[0].effective &= ~(1U << CAP_IPC_LOCK);
-  sets[0].permitted &= ~(1U << CAP_IPC_LOCK);
-  return ::syscall(SYS_capset, &header, sets.data()) == 0;
-}
-
-// What `body` says in a child held to `limit`.
-std::string said_under_limit(rlim_t limit, const std::function<std::string()>& body) {
-  return said_by_child([&]() -> std::string {
-    if (!set_limit(limit)) return "cannot lower the limit";
-    if (!drop_right_to_exceed_limit()) return "cannot drop CAP_IPC_LOCK";
-    return body();
-  });
-}
 
 TEST(LockedMemory, TheKernelHoldsItToTheLimit) {
   const std::string said = said_under_limit(kMiB, []() -> std::string {
@@ -101,7 +70,7 @@ TEST(LockedMemory, WhatIsRefusedHalfwayIsNotLockedAtAll) {
 // The right counts where it was not given by a container's own ids.
 TEST(LockedMemory, ReadsRightsAsTheKernelDoes) {
   const std::string said = said_by_child([]() -> std::string {
-    if (!set_limit(kMiB)) return "cannot lower the limit";
+    if (!set_memlock_limit(kMiB)) return "cannot lower the limit";
     const auto limit_with = [](const std::string& capabilities, const std::string& uid_map) {
       const FakeRoot root;
       root.write("proc/self/status",

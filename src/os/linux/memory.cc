@@ -27,11 +27,16 @@ std::optional<uint64_t> read_bytes(const fs::path& path) {
   return static_cast<uint64_t>((*numbers)[0]);
 }
 
+std::optional<uint64_t> limit_of(const fs::path& group, CgroupVersion version) {
+  const bool is_v2 = version == CgroupVersion::kV2;
+  return read_bytes(group / (is_v2 ? "memory.max" : "memory.limit_in_bytes"));
+}
+
 // What a group still allows its processes. The page cache that nobody looked at lately is given
 // back before an allocation fails, so it is not in use.
 uint64_t headroom(const fs::path& group, CgroupVersion version) {
   const bool is_v2 = version == CgroupVersion::kV2;
-  const auto limit = read_bytes(group / (is_v2 ? "memory.max" : "memory.limit_in_bytes"));
+  const auto limit = limit_of(group, version);
   if (!limit) return kUnlimited;
   const uint64_t used =
       read_bytes(group / (is_v2 ? "memory.current" : "memory.usage_in_bytes")).value_or(0);
@@ -80,6 +85,16 @@ uint64_t available_memory_bytes(const fs::path& root) {
     available = std::min(available, headroom(group, version));
   });
   return available;
+}
+
+// v1 writes a huge number where nothing limits a group.
+std::optional<uint64_t> cgroup_memory_limit(const fs::path& root) {
+  uint64_t least = kUnlimited;
+  for_each_cgroup(root, "memory", [&](const fs::path& group, CgroupVersion version) {
+    least = std::min(least, limit_of(group, version).value_or(kUnlimited));
+  });
+  if (least >= total_memory_bytes(root)) return std::nullopt;
+  return least;
 }
 
 uint64_t total_memory_bytes(const fs::path& root) {

@@ -1,0 +1,48 @@
+#include "os/scratch_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+namespace penstock {
+
+// Not O_TMPFILE, which not every file system has.
+Result<ScratchFile> ScratchFile::create(const std::filesystem::path& folder) {
+  std::string name = (folder / ".penstock-scratch-XXXXXX").string();
+  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) return std::unexpected(Error::from_errno(errno, "create a file in", folder));
+  ScratchFile file(fd, folder);
+  if (::unlink(name.c_str()) != 0) {
+    return std::unexpected(Error::from_errno(errno, "remove", name));
+  }
+  return file;
+}
+
+ScratchFile::~ScratchFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<void> ScratchFile::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return std::unexpected(Error::from_errno(errno, "write a file in", folder_));
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    bytes_ += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Result<void> ScratchFile::settle() {
+  if (::fsync(fd_) != 0)
+    return std::unexpected(Error::from_errno(errno, "sync a file in", folder_));
+  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);  // a wish: direct reads pass it by anyway
+  return {};
+}
+
+std::filesystem::path ScratchFile::path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+}  // namespace penstock
