@@ -34,6 +34,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_serve_command(app, action);
   add_ctl_command(app, action);
   add_plan_command(app, action);
+  add_doctor_command(app, action);
   add_pack_command(app, action);
   add_eval_command(app, action);
   add_bench_command(app, action);

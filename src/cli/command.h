@@ -23,6 +23,7 @@ void add_run_command(CLI::App& app, Action& action);
 void add_chat_command(CLI::App& app, Action& action);
 void add_serve_command(CLI::App& app, Action& action);
 void add_plan_command(CLI::App& app, Action& action);
+void add_doctor_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);

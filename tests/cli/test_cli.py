@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests/golden/models/llama"  # a random model of 96 tokens, without a tokenizer
 MIXTURE = ROOT / "tests/golden/models/qwen3_moe"
 TINY_CONTEXT = json.loads((TINY / "config.json").read_text())["max_position_embeddings"]
-COMMANDS = ["run", "chat", "serve", "ctl", "plan", "eval", "bench", "pack", "tokenize", "template"]
+COMMANDS = ["run", "chat", "serve", "ctl", "plan", "doctor", "eval", "bench", "pack", "tokenize", "template"]
 PATIENCE = float(os.environ.get("PENSTOCK_TEST_PATIENCE", 1))  # slow builds ask for a multiple of every limit
 NOBODY = "http://127.0.0.1:9"  # the discard port: nothing listens there
 REFERENCE = json.loads((ROOT / "tests/golden/smollm2.json").read_text())["chat"][0]
@@ -77,6 +77,8 @@ class Help(unittest.TestCase):
     def test_the_examples_are_commands_that_parse(self):
         """Their files are not there, so each fails with 1; 2 would mean that an option is wrong."""
         for command in COMMANDS:
+            if command == "doctor":
+                continue  # it needs no file: Doctor has this test of its own
             for line in penstock(command, "--help").stdout.split("Examples:\n")[1].splitlines():
                 if line.startswith("  # "):
                     continue
@@ -541,8 +543,8 @@ class Plan(Folder):
         return penstock("plan", self.MODELS / f"{model}.json", "--machine", self.MACHINES / f"{machine}.json", *options, env=env)
 
     def test_a_checkpoint_on_this_machine(self):
-        done = penstock("plan", MIXTURE)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = penstock("plan", MIXTURE, env={"XDG_CACHE_HOME": str(self.folder)})
+        self.assertEqual((done.returncode, done.stderr), (0, "rates: not known; `penstock doctor` measures them\n"))
         n_layers = json.loads((MIXTURE / "config.json").read_text())["num_hidden_layers"]
         self.assertIn(f"qwen3_moe: {n_layers} layers", done.stdout)
         # Nobody has measured this machine, so nothing is promised.
@@ -628,6 +630,74 @@ class Plan(Folder):
         done = self.seed("gpt-oss-20b", "laptop-32gib-rtx4060", "--cpu-layers", "999")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--cpu-layers 999 chooses more than there is: the model has 24 layers", done.stderr)
+
+
+class Doctor(Folder):
+    """Measures in the test's own folder, and keeps its profile there."""
+
+    def doctor(self, *options, status=0, env=None):
+        done = penstock("doctor", *options, env={"XDG_CACHE_HOME": str(self.folder)} | (env or {}))
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def plan(self, *options):
+        return penstock("plan", MIXTURE, *options, env={"XDG_CACHE_HOME": str(self.folder)})
+
+    def test_a_plan_believes_what_was_measured_here_and_nothing_else(self):
+        report = json.loads(self.doctor("--quick", "--json").stdout)
+        kept = self.folder / "penstock/machine.json"
+        self.assertEqual(report["saved_to"], str(kept))
+        self.assertEqual([file.name for file in kept.parent.iterdir()], ["machine.json"])
+        profile = json.loads(kept.read_text())
+        self.assertEqual(profile, report["profile"])
+        machine = profile["machine"]
+        for rates in (machine["ram"], machine["cpu"], machine["disk"]):
+            self.assertNotIn(None, [rate for name, rate in rates.items() if name != "memlock_bytes"])
+        self.assertLess({"q4_0", "q4_k", "q8_0", "nvfp4", "mxfp4", "bf16"}, set(machine["cpu"]["expert_gb_s"]))
+        self.assertEqual(profile["read_gb_s_by_threads"][max(profile["read_gb_s_by_threads"], key=int)], machine["ram"]["read_gb_s"])
+
+        done = self.plan()
+        self.assertEqual(done.stderr, f"rates: measured by doctor --quick on {profile['date']}\n")
+        self.assertRegex(done.stdout, r"decode +[\d.,]+ tok/s, bound by the ")
+        # A profile is a machine's description too.
+        self.assertRegex(self.plan("--machine", kept).stdout, r"decode +[\d.,]+ tok/s, bound by the ")
+        profile["machine"]["key"]["kernel"] = "2.6.32"
+        for text, why in ((json.dumps(profile), "the kernel was 2.6.32, is "), ("{", "invalid JSON")):
+            kept.write_text(text)
+            done = self.plan()
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (0, 1), done.stderr)
+            self.assertIn(f"{kept} is not believed", done.stderr)
+            self.assertIn(why, done.stderr)
+            self.assertIn("not predicted", done.stdout)
+
+    def test_the_table_has_a_verdict_for_each_row_and_fits_80_columns(self):
+        done = self.doctor("--quick", "--no-save", "--disk", self.folder)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        rows = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+        self.assertEqual(rows[0].split(), ["what", "found", "verdict"])
+        for row in rows[1:]:
+            self.assertRegex(row, r"  (good|weak|missing)$")
+        for row in ("CPU", "RAM", "memory reads", "experts", "disk", "direct reads", "memlock", "GPU", "pin quota"):
+            self.assertTrue(any(line.startswith(f"{row} ") for line in rows), row)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_kill_leaves_no_file(self):
+        process = subprocess.Popen([PENSTOCK, "doctor", "--quick", "--no-save", "--disk", self.folder], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        self.assertNotEqual(process.wait(timeout=60 * PATIENCE), 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_disk_that_is_not_there(self):
+        self.refused(self.doctor("--disk", self.folder / "none", status=1), 1, self.folder / "none")
+
+    def test_the_examples_parse(self):
+        for line in penstock("doctor", "--help").stdout.split("Examples:\n")[1].splitlines():
+            if not line.startswith("  # "):
+                options = line.split()[2:]
+                with self.subTest(line):
+                    self.refused(penstock("doctor", *options, "--no-such-option"), 2, "--no-such-option")
 
 
 class Terminal:

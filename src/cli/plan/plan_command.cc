@@ -154,9 +154,10 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->add_option("MODEL", options->arguments.model,
                       "a Hugging Face folder, a GGUF file, a pack, or a model's demands as JSON");
   command
-      ->add_option("--machine", options->arguments.machine,
-                   "the description of a machine to plan for; this one unless given, whose rates "
-                   "nobody has measured")
+      ->add_option(
+          "--machine", options->arguments.machine,
+          "the description of a machine to plan for, or its profile; this one unless given, "
+          "with the rates that penstock doctor measured")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "everything, as JSON");
   command->add_option("--html", options->html, "also writes a page with the layers drawn as a grid")

@@ -1,17 +1,14 @@
 #include "cli/plan/plan_input.h"
 
 #include <charconv>
-#include <set>
 
 #include "base/units.h"
-#include "cpu/topology.h"
 #include "memory/expert_slots.h"
 #include "memory/layer_set.h"
-#include "os/cpu_name.h"
+#include "memory/profile/machine_facts.h"
+#include "memory/profile/machine_profile.h"
 #include "os/environment.h"
 #include "os/file.h"
-#include "os/locked_memory.h"
-#include "os/memory.h"
 
 namespace penstock {
 namespace {
@@ -35,9 +32,28 @@ Result<ModelDemands> read_demands(const PlanArguments& arguments, std::vector<st
   return demands;
 }
 
-Result<Machine> read_machine(const std::filesystem::path& path) {
-  if (path.empty()) return this_machine();
+// As it is now, with the rates that `doctor` measured, where it did.
+Machine this_machine(std::vector<std::string>& notes) {
+  Machine machine = machine_facts(gpus_here());
+  const FoundProfile found = find_profile(profile_path(), machine.key);
+  if (found.profile) {
+    adopt_rates(*found.profile, machine);
+    const bool is_quick = found.profile->effort == "quick";
+    notes.push_back(fmt::format("rates: measured by doctor{} on {}", is_quick ? " --quick" : "",
+                                found.profile->date));
+  } else if (!found.note.empty()) {
+    notes.push_back(found.note);
+  } else {
+    notes.push_back("rates: not known; `penstock doctor` measures them");
+  }
+  return machine;
+}
+
+// A description, or another machine's profile, which has one in it.
+Result<Machine> read_machine(const std::filesystem::path& path, std::vector<std::string>& notes) {
+  if (path.empty()) return this_machine(notes);
   PENSTOCK_ASSIGN(const std::string text, read_whole_file(path, kMostDescriptionBytes));
+  if (auto profile = parse_profile(text)) return std::move(profile->machine);
   auto machine = parse_machine(text);
   if (!machine) return std::unexpected(machine.error().in(path.string()));
   return machine;
@@ -117,26 +133,10 @@ Result<Limits> read_limits(const PlanArguments& arguments, const ModelDemands& d
 
 }  // namespace
 
-Machine this_machine() {
-  const Topology topology = usable_topology();
-  std::set<int> cores;
-  for (const LogicalCpu& cpu : topology.cpus) cores.insert(cpu.core);
-  Machine machine;
-  machine.key.cpu = cpu_name();
-  machine.ram.total_bytes = total_memory_bytes();
-  machine.ram.available_bytes = available_memory_bytes();
-  if (const uint64_t limit = memlock_limit(); limit != kNoMemlockLimit) {
-    machine.ram.memlock_bytes = limit;
-  }
-  machine.cpu.n_cores = static_cast<int>(cores.size());
-  machine.cpu.n_threads = static_cast<int>(topology.cpus.size());
-  return machine;
-}
-
 Result<PlanInput> read_plan_input(const PlanArguments& arguments) {
   PlanInput input;
   PENSTOCK_ASSIGN(input.demands, read_demands(arguments, input.notes));
-  PENSTOCK_ASSIGN(input.machine, read_machine(arguments.machine));
+  PENSTOCK_ASSIGN(input.machine, read_machine(arguments.machine, input.notes));
   PENSTOCK_ASSIGN(input.limits, read_limits(arguments, input.demands, input.notes));
   PENSTOCK_TRY(check_limits(input.demands, input.machine, input.limits));
   return input;

@@ -40,7 +40,4 @@ struct PlanInput {
 // Reads headers, descriptions and the environment; weights stay where they are.
 Result<PlanInput> read_plan_input(const PlanArguments& arguments);
 
-// What can be told of this machine without measuring: its memory, limits and cores, no rates.
-Machine this_machine();
-
 }  // namespace penstock

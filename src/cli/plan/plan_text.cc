@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/plan/picture.h"
 #include "cli/table.h"
+#include "cli/wrapped.h"
 
 namespace penstock {
 namespace {
@@ -27,28 +28,6 @@ constexpr std::array<Glyph, kBarKinds> kBarGlyphs = {
 constexpr std::array<Glyph, kResidencies> kBankGlyphs = {
     {{"█", "V"}, {"▓", "P"}, {"▒", "L"}, {"░", "p"}, {"·", "d"}}};
 constexpr Glyph kDenseGlyph = {"-", "-"};
-
-// Words on lines of at most `columns`, from the second on behind `indent` spaces.
-std::string wrapped(std::string_view text, int columns, int indent) {
-  std::string out;
-  int column = 0;
-  while (!text.empty()) {
-    const size_t space = text.find(' ');
-    const std::string_view word = text.substr(0, space);
-    const int width = static_cast<int>(word.size());
-    if (column > indent && column + 1 + width > columns) {
-      out += '\n' + std::string(static_cast<size_t>(indent), ' ');
-      column = indent;
-    } else if (column > 0) {
-      out += ' ';
-      ++column;
-    }
-    out += word;
-    column += width;
-    text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
-  }
-  return out + '\n';
-}
 
 class Writer {
  public:
