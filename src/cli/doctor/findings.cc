@@ -15,7 +15,7 @@ constexpr double kLeastReadGbS = 15;
 constexpr double kLeastDiskGbS = 1;
 constexpr double kLeastShareAfterRest = 0.6;  // of the rate at once
 constexpr double kLeastShareOfRead = 0.5;     // that kernels reach of RAM's rate
-constexpr double kMostLoad = 0.5;             // CPUs that others keep busy
+constexpr double kMostLoad = 0.5;             // programs at a time, beside this one
 constexpr double kLeastShareAvailable = 0.5;  // of RAM and of VRAM
 
 double share(uint64_t part, uint64_t whole) {
@@ -57,7 +57,7 @@ class Judge {
     std::string found = machine_.key.cpu;
     const bool is_scalar = of_.measured.cpu && of_.measured.cpu->isa == Isa::kScalar;
     if (of_.measured.cpu) found += fmt::format(", {}", to_string(of_.measured.cpu->isa));
-    add("load", fmt::format("others kept {:.1f} CPUs busy when this began", of_.system.load),
+    add("load", fmt::format("{:.1f} other programs wanted a CPU when this began", of_.system.load),
         weak_if(of_.system.load > kMostLoad),
         {"rates are lower than this machine's: end the others (top shows them), then doctor "
          "again"});

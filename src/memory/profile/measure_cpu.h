@@ -17,7 +17,7 @@ struct CpuEffort {
   int n_samples = 5;
   double sample_seconds = 0.02;
   bool all_formats = true;      // or those that models come in most
-  double experts_seconds = 15;  // after which formats that are left stay unknown, rare ones last
+  double experts_seconds = 12;  // after which formats that are left stay unknown, rare ones last
 };
 
 // Of RAM that is to be had now a quarter at most; kExhausted where that is little more than the

@@ -60,6 +60,7 @@ Result<ScratchFile> write_file(const std::filesystem::path& folder, const DiskEf
     if (file.bytes() % kLeastFile == 0) PENSTOCK_TRY(file.settle());
   }
   PENSTOCK_TRY(file.settle());
+  progress({.stage = "writing to the disk", .done = file.bytes(), .total = file.bytes()});
   return file;
 }
 
