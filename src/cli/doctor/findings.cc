@@ -143,6 +143,8 @@ class Judge {
         weak_if(least < kLeastShareOfRead * read),
         {"bound by the cores, not by memory: penstock bench kernels shows where; for some formats "
          "penstock pack --experts-format makes another"});
+    add("attention", fmt::format("{:.1f} GB/s of keys and values", cpu.attention_gb_s),
+        Verdict::kGood);
     add("prompts", fmt::format("{:.2f} TFLOP/s", cpu.prefill_tflop_s), Verdict::kGood);
   }
 

@@ -60,6 +60,7 @@ void MachineCpu::visit_fields(Self& self, Visit& visit) {
   visit("n_cores", self.n_cores);
   visit("n_threads", self.n_threads);
   visit("expert_gb_s", self.expert_gb_s);
+  visit("attention_gb_s", self.attention_gb_s);
   visit("prefill_tflop_s", self.prefill_tflop_s);
 }
 

@@ -48,6 +48,9 @@ struct MachineCpu {
   int n_threads = 0;
   // Of weights that the decode kernels multiply, by format ("nvfp4"): all threads, weights in RAM.
   std::map<std::string, double> expert_gb_s = {};
+  // Of keys and values that a generated token's attention reads: all threads, in RAM; absent: as
+  // RAM is read.
+  std::optional<double> attention_gb_s = {};
   std::optional<double> prefill_tflop_s = {};  // of products with a whole chunk
 
   bool operator==(const MachineCpu&) const = default;

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kWhole = R"({
   "key": {"cpu": "X", "memory": "192 GiB", "link": "PCIe 5 x16", "driver": "570", "kernel": "6.1"},
   "ram": {"total_bytes": "192 GiB", "available_bytes": "180 GiB", "memlock_bytes": "24GiB", "read_gb_s": 80},
-  "cpu": {"n_cores": 16, "n_threads": 32, "expert_gb_s": {"nvfp4": 53.8, "bf16": 70}, "prefill_tflop_s": 2.5},
+  "cpu": {"n_cores": 16, "n_threads": 32, "expert_gb_s": {"nvfp4": 53.8, "bf16": 70}, "attention_gb_s": 31, "prefill_tflop_s": 2.5},
   "pin_quota_bytes": "94 GiB",
   "disk": {"sequential_gb_s": 7, "random_gb_s": 5.5, "small_reads_a_s": 130000},
   "gpus": [{"name": "RTX 5090", "vram_total_bytes": "32 GiB", "vram_free_bytes": "31 GiB", "vram_gb_s": 1790,
@@ -29,6 +29,7 @@ TEST(Machine, EveryFieldIsReadAndComesBack) {
   EXPECT_EQ(machine->ram.read_gb_s, 80);
   EXPECT_EQ(machine->cpu.n_threads, 32);
   EXPECT_EQ(machine->cpu.expert_gb_s.at("nvfp4"), 53.8);
+  EXPECT_EQ(machine->cpu.attention_gb_s, 31);
   EXPECT_EQ(machine->pin_quota_bytes, 94 * kGiB);
   EXPECT_EQ(machine->disk.small_reads_a_s, 130000);
   ASSERT_EQ(machine->gpus.size(), 1u);

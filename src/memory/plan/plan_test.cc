@@ -99,17 +99,36 @@ TEST(Plan, WhatDoesNotFitRamIsReadFromDisk) {
   EXPECT_EQ(plan.n_banks(Residency::kDisk), 4);
   EXPECT_EQ(plan.ram_slots, 20);
   EXPECT_EQ(plan.prediction.ram_hit_rate, 0.5);
-  // 1e9 bytes at 20 GB/s; of the experts half is read at 2 GB/s, while the other half is
-  // multiplied, then it is multiplied itself.
-  EXPECT_NEAR(plan.prediction.decode.tok_s.value_or(0), 1 / (1.0 / 20 + 0.4 / 2 + 0.4 / 20), 1e-9);
+  // 1e9 bytes at 20 GB/s; a quarter of the layers have both experts, half must read one (0.4e9
+  // bytes for all layers, at 2 GB/s) and a quarter both; what is read is then multiplied.
+  EXPECT_NEAR(
+      plan.prediction.decode.tok_s.value_or(0),
+      1 / (1.0 / 20 + 0.25 * 0.8 / 20 + 0.5 * (0.4 / 2 + 0.4 / 20) + 0.25 * (0.8 / 2 + 0.8 / 20)),
+      1e-9);
   EXPECT_EQ(plan.prediction.decode.bound, Rate::kDiskRandom);
 
   Limits measured = kNoReserve;
   measured.hit_rate = 0.75;
   const Plan better =
       plan_or_fail(round_model(), round_machine(3'000'000'000 + kStagingBytes), measured);
-  EXPECT_NEAR(better.prediction.decode.tok_s.value_or(0), 1 / (1.0 / 20 + 0.2 / 2 + 0.2 / 20),
+  EXPECT_NEAR(better.prediction.decode.tok_s.value_or(0),
+              1 / (1.0 / 20 + 0.5625 * 0.8 / 20 + 0.375 * (0.4 / 2 + 0.4 / 20) +
+                   0.0625 * (0.8 / 2 + 0.8 / 20)),
               1e-9);
+}
+
+TEST(Plan, AttentionHasARateOfItsOwnWhereItIsKnown) {
+  ModelDemands demands = round_model();
+  demands.kv_bytes_a_token = 100'000;
+  const auto seconds = [&](std::optional<double> attention_gb_s) {
+    Machine machine = round_machine(16'000'000'000);
+    machine.cpu.attention_gb_s = attention_gb_s;
+    return 1 / plan_or_fail(demands, machine, kNoReserve).prediction.decode.tok_s.value_or(0);
+  };
+  const double kept = 2048 * 100e3;
+  EXPECT_NEAR(seconds(std::nullopt), 1.8 / 20 + kept / 20e9, 1e-9);
+  EXPECT_NEAR(seconds(5), 1.8 / 20 + kept / 5e9, 1e-9);
+  EXPECT_NEAR(seconds(500), 1.8 / 20 + kept / 20e9, 1e-9);  // never above the RAM's
 }
 
 // VRAM for the dense weights, the ring (256 MiB) and 10 slots: a quarter of the experts. RAM for

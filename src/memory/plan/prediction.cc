@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace penstock {
@@ -18,6 +19,11 @@ PredictedRate rate_of(double tokens, double seconds, Rate bound, std::vector<Rat
 }
 
 }  // namespace
+
+Predictor::Predictor(const ModelDemands& demands, const Limits& limits, const PlanRates& rates)
+    : demands_(demands), limits_(limits), rates_(rates) {
+  for (const BankDemand& bank : demands.layers) top_k_ = std::max(top_k_, bank.top_k);
+}
 
 double hit_rate(int64_t slots, int64_t n_experts, std::optional<double> measured) {
   if (slots >= n_experts) return 1;
@@ -132,17 +138,26 @@ void Predictor::add_cpu(const BankSums& banks, Tally& tally) const {
                     banks.active_bytes);
 }
 
-// Experts that are in a slot are multiplied while the others are read; those follow.
-//   max(hits / cpu, misses / disk) + misses / cpu
+// In each layer, experts that are in a slot are multiplied while the others are read; those follow.
+// Of its k experts n are missing:
+//   max((k - n) cpu, n read) + n cpu = max(k cpu, n (read + cpu))
+// A layer cannot use what another leaves of the disk's time, so it is the mean of these that
+// counts, not that of a mean n: each expert is taken to be missing independently of the others.
 void Predictor::add_disk(const BankSums& banks, double hits, Tally& tally) const {
   if (banks.n_experts == 0) return;
-  const double hit_seconds = hits * banks.cpu_seconds;
-  const double read_seconds = (1 - hits) * banks.active_bytes / rates_[Rate::kDiskRandom];
+  const double each = banks.cpu_seconds + banks.active_bytes / rates_[Rate::kDiskRandom];
+  const double k = std::max(top_k_, 1);
+  double mean_seconds = 0;
+  double ways = 1;  // to choose n of k
+  for (int n = 0; n <= std::max(top_k_, 1); ++n) {
+    const double share = ways * std::pow(1 - hits, n) * std::pow(hits, k - n);
+    mean_seconds += share * std::max(banks.cpu_seconds, n / k * each);
+    ways *= (k - n) / (n + 1);
+  }
   add_cpu(banks, tally);
   tally.needs(Rate::kDiskRandom);
-  if (read_seconds > hit_seconds) {
-    tally.add_seconds(Rate::kDiskRandom, read_seconds - hit_seconds, read_seconds);
-  }
+  const double waited = mean_seconds - banks.cpu_seconds;
+  if (hits < 1) tally.add_seconds(Rate::kDiskRandom, waited, waited);
 }
 
 // One token of one sequence, in seconds:
@@ -166,7 +181,10 @@ Predictor::Tally Predictor::decode(const MemoryLayout& layout) const {
     const bool is_ram_bound = cpu.per_second >= rates_[Rate::kRamRead];
     tally.add_seconds(is_ram_bound ? Rate::kRamRead : Rate::kCpuExperts, dense / cpu.per_second,
                       dense);
-    tally.add(Rate::kRamRead, kept);
+    const double attention = rates_.cpu_attention();
+    tally.needs(Rate::kRamRead);
+    tally.add_seconds(attention < rates_[Rate::kRamRead] ? Rate::kCpuExperts : Rate::kRamRead,
+                      kept / attention, kept);
   }
   BankSums rest = layout.sums.middle;
   if (split.cover == SlotCover::kAllCachable) {

@@ -37,8 +37,7 @@ double hit_rate(int64_t slots, int64_t n_experts, std::optional<double> measured
 class Predictor {
  public:
   // All arguments outlive this.
-  Predictor(const ModelDemands& demands, const Limits& limits, const PlanRates& rates)
-      : demands_(demands), limits_(limits), rates_(rates) {}
+  Predictor(const ModelDemands& demands, const Limits& limits, const PlanRates& rates);
 
   Prediction predict(const MemoryLayout& layout) const;
   // Its turn_seconds alone; a turn that is longer than `limit` may be any number beyond that.
@@ -60,6 +59,7 @@ class Predictor {
   const ModelDemands& demands_;
   const Limits& limits_;
   const PlanRates& rates_;
+  int top_k_ = 0;  // the most of any layer
 };
 
 }  // namespace penstock

@@ -86,4 +86,10 @@ PlanRates::Known PlanRates::cpu_weights(const std::string& format) const {
   return {.per_second = is_known(Rate::kRamRead) ? std::min(rate, ram) : rate, .is_known = true};
 }
 
+double PlanRates::cpu_attention() const {
+  const double ram = (*this)[Rate::kRamRead];
+  const std::optional<double>& rate = machine_.cpu.attention_gb_s;
+  return rate ? std::min(*rate * kGb, ram) : ram;
+}
+
 }  // namespace penstock

@@ -43,6 +43,8 @@ class PlanRates {
   bool is_known(Rate rate) const { return at(rate).is_known; }
   // Weights of one format in RAM. Never above what RAM is read with.
   Known cpu_weights(const std::string& format) const;
+  // Keys and values in RAM that the CPU's attention reads; known where the RAM's rate is.
+  double cpu_attention() const;
 
  private:
   const Known& at(Rate rate) const { return rates_[static_cast<size_t>(rate)]; }

@@ -116,6 +116,7 @@ FoundProfile find_profile(const fs::path& path, const MachineKey& key) {
 void adopt_rates(const MachineProfile& profile, Machine& machine) {
   machine.ram.read_gb_s = profile.machine.ram.read_gb_s;
   machine.cpu.expert_gb_s = profile.machine.cpu.expert_gb_s;
+  machine.cpu.attention_gb_s = profile.machine.cpu.attention_gb_s;
   machine.cpu.prefill_tflop_s = profile.machine.cpu.prefill_tflop_s;
   machine.pin_quota_bytes = profile.machine.pin_quota_bytes;
   machine.disk = profile.machine.disk;

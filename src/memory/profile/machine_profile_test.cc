@@ -20,8 +20,11 @@ MachineProfile profile() {
   Machine& machine = profile.machine;
   machine.key = {.cpu = "X, 2 threads", .memory = "24 GiB", .kernel = "6.1"};
   machine.ram = {.total_bytes = 24 * kGiB, .available_bytes = 20 * kGiB, .read_gb_s = 29.5};
-  machine.cpu = {
-      .n_cores = 2, .n_threads = 2, .expert_gb_s = {{"q4_0", 24.5}}, .prefill_tflop_s = 3};
+  machine.cpu = {.n_cores = 2,
+                 .n_threads = 2,
+                 .expert_gb_s = {{"q4_0", 24.5}},
+                 .attention_gb_s = 12,
+                 .prefill_tflop_s = 3};
   machine.disk = {.sequential_gb_s = 2, .random_gb_s = 1.5, .small_reads_a_s = 9e4};
   return profile;
 }
@@ -95,6 +98,7 @@ TEST(MachineProfile, RatesAreAdoptedAndNothingElse) {
   EXPECT_EQ(now.cpu.n_threads, 1);
   EXPECT_EQ(now.ram.read_gb_s, 29.5);
   EXPECT_EQ(now.cpu.expert_gb_s.at("q4_0"), 24.5);
+  EXPECT_EQ(now.cpu.attention_gb_s, 12);
   EXPECT_EQ(now.cpu.prefill_tflop_s, 3);
   EXPECT_EQ(now.disk, profile().machine.disk);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "cpu/pool.h"
 #include "kernels/bench/measurement.h"
@@ -76,6 +77,7 @@ class Measurer {
     measured_.n_threads = pool->n_workers();
     PENSTOCK_TRY(measure_reads(*pool));
     measure_experts(*pool);
+    measure_attention(*pool);
     const BenchProducts chunk =
         products_of(measured_.isa, Format::kQ4_0,
                     std::vector<int64_t>(kExpertsOfChunk, kTokensOfExpert), /*generated=*/false);
@@ -129,10 +131,23 @@ class Measurer {
     }
   }
 
+  // One token's, in the class `fast`, over the fewest positions that there is a benchmark of.
+  void measure_attention(Pool& pool) {
+    std::vector<KernelBench> benches;
+    add_attention_benches(measured_.isa, benches);
+    const auto decode = std::ranges::find_if(benches, [](const KernelBench& bench) {
+      return bench.format == "bf16" && bench.memory == BenchMemory::kHugePages;
+    });
+    PENSTOCK_CHECK(decode != benches.end(), "a benchmark of decode's attention");
+    measured_.attention_gb_s = measured(*decode, pool).bytes_a_second() / kGb;
+  }
+
   KernelMeasurement measured(const BenchProducts& products, Pool& pool) {
-    const BenchEffort effort = {.n_samples = effort_.n_samples,
-                                .sample_seconds = effort_.sample_seconds};
-    return measure(products_bench("experts", /*n_tokens=*/1, products), pool, arena_, effort);
+    return measured(products_bench("experts", /*n_tokens=*/1, products), pool);
+  }
+  KernelMeasurement measured(const KernelBench& bench, Pool& pool) {
+    return measure(bench, pool, arena_,
+                   {.n_samples = effort_.n_samples, .sample_seconds = effort_.sample_seconds});
   }
 
   const CpuEffort& effort_;

@@ -30,6 +30,7 @@ struct CpuMeasurement {
   std::map<int, double> read_gb_s = {};  // by threads: 1, 2, 4, ... and all
   double rested_read_gb_s = 0;           // of all, a second after the last read
   std::map<std::string, double> expert_gb_s = {};
+  double attention_gb_s = 0;  // of keys and values, by one generated token
   double prefill_tflop_s = 0;
 };
 

@@ -33,6 +33,7 @@ void keep(const CpuMeasurement& cpu, MachineProfile& profile) {
   profile.rested_read_gb_s = cpu.rested_read_gb_s;
   profile.machine.ram.read_gb_s = cpu.read_gb_s.at(cpu.n_threads);
   profile.machine.cpu.expert_gb_s = cpu.expert_gb_s;
+  profile.machine.cpu.attention_gb_s = cpu.attention_gb_s;
   profile.machine.cpu.prefill_tflop_s = cpu.prefill_tflop_s;
 }
 

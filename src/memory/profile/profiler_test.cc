@@ -56,6 +56,7 @@ TEST(MeasureCpu, FindsARateForEveryThreadCountAndFormat) {
     EXPECT_GT(cpu->expert_gb_s.at(format), 0);
   }
   EXPECT_GT(cpu->rested_read_gb_s, 0);
+  EXPECT_GT(cpu->attention_gb_s, 0);
   EXPECT_GT(cpu->prefill_tflop_s, 0);
 }
 
