@@ -65,7 +65,7 @@ Examination examine(const DoctorOptions& options) {
 // was measured is shown.
 std::filesystem::path keep(const MachineProfile& profile, const DoctorOptions& options) {
   if (options.no_save) return {};
-  const std::filesystem::path path = profile_path();
+  std::filesystem::path path = profile_path();
   if (path.empty()) {
     fmt::print(stderr, "the profile is not kept: neither XDG_CACHE_HOME nor HOME is set\n");
     return {};
