@@ -8,8 +8,8 @@
 
 #include "cuda/fake_driver.h"
 #include "memory/direct_rows.h"
+#include "os/failing_reads_test.h"
 #include "os/fake_root_test.h"
-#include "os/read_backend.h"
 
 namespace penstock {
 namespace {
@@ -171,29 +171,6 @@ TEST_F(RowStoreTest, TablesThatCannotBeAreRefused) {
   EXPECT_NE(made.error().message.find("staging"), std::string::npos);
 }
 
-// Every read k ends with an I/O error once: its fetch fails, the next is right.
-class FailsOnce : public ReadBackend {
- public:
-  explicit FailsOnce(int fails) : inner_(make_thread_backend(4).value()), fails_(fails) {}
-
-  std::string_view name() const override { return "fails once"; }
-  size_t depth() const override { return inner_->depth(); }
-  void start(std::span<const PieceRead> reads) override {
-    for (PieceRead read : reads) {
-      if (n_started_++ == fails_) read.offset = uint64_t{1} << 62;  // which no file can be read at
-      inner_->start({&read, 1});
-    }
-  }
-  void collect(bool wait, std::vector<PieceResult>& results) override {
-    inner_->collect(wait, results);
-  }
-
- private:
-  std::unique_ptr<ReadBackend> inner_;
-  int fails_;
-  int n_started_ = 0;
-};
-
 TEST_F(RowStoreTest, AReadThatFailsIsOneErrorAndTheNextFetchIsRight) {
   std::mt19937 random(5);
   const std::vector<int64_t> rows = random_rows(random, 60);
@@ -201,7 +178,7 @@ TEST_F(RowStoreTest, AReadThatFailsIsOneErrorAndTheNextFetchIsRight) {
   for (const int fails : {0, 1, 7, 20}) {
     const auto rows_of =
         make_direct_rows(files_, table_, 64 * kKiB,
-                         std::make_unique<ReadQueue>(std::make_unique<FailsOnce>(fails),
+                         std::make_unique<ReadQueue>(std::make_unique<FailingReads>(fails),
                                                      ReadQueueOptions{.depth = 4}))
             .value();
     const auto joined = rows_of->begin(rows, out)->join();

@@ -8,10 +8,10 @@
 
 #include "base/integers.h"
 #include "base/units.h"
+#include "os/failing_reads_test.h"
 #include "os/file.h"
 #include "os/known_file_test.h"
 #include "os/memory.h"
-#include "os/read_backend.h"
 
 namespace penstock {
 namespace {
@@ -132,48 +132,12 @@ TEST_F(WeightReaderTest, AFileThatIsGoneOrTooShortIsNamed) {
   EXPECT_NE(read.error().message.find("changed while loading"), std::string::npos);
 }
 
-// Reads with threads, but the one of number `fails` ends with an I/O error.
-class FailingBackend : public ReadBackend {
- public:
-  explicit FailingBackend(int fails) : inner_(make_thread_backend(4).value()), fails_(fails) {}
-
-  std::string_view name() const override { return "failing"; }
-  size_t depth() const override { return inner_->depth(); }
-  void start(std::span<const PieceRead> reads) override {
-    for (const PieceRead& read : reads) {
-      if (n_started_++ == fails_) {
-        failed_.push_back({.id = read.id, .result = -EIO});
-      } else {
-        inner_->start({&read, 1});
-        ++n_inner_;
-      }
-    }
-  }
-  void collect(bool wait, std::vector<PieceResult>& results) override {
-    const size_t before = results.size();
-    results.insert(results.end(), failed_.begin(), failed_.end());
-    const bool has_some = !failed_.empty();
-    failed_.clear();
-    const size_t n_failed = results.size() - before;
-    if (n_inner_ > 0) inner_->collect(wait && !has_some, results);
-    n_inner_ -= results.size() - before - n_failed;
-  }
-  int n_started() const { return n_started_; }
-
- private:
-  std::unique_ptr<ReadBackend> inner_;
-  int fails_;
-  int n_started_ = 0;
-  size_t n_inner_ = 0;  // in flight
-  std::vector<PieceResult> failed_;
-};
-
 TEST_F(WeightReaderTest, EveryReadThatFailsIsOneErrorWithTheFile) {
   const FileParts wanted = parts({{0, kFileBytes}});
   for (int fails = 0;; ++fails) {
     forget(path());
-    auto backend = std::make_unique<FailingBackend>(fails);
-    const FailingBackend& counts = *backend;
+    auto backend = std::make_unique<FailingReads>(fails);
+    const FailingReads& counts = *backend;
     ReadQueue queue(std::move(backend), {});
     const auto read = read_parts({&wanted, 1}, queue, nullptr, {});
     if (counts.n_started() == 0) GTEST_SKIP() << "the page cache does not forget";

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -35,6 +36,10 @@ class OutputFile {
   std::filesystem::path path_;
   uint64_t bytes_ = 0;
 };
+
+// Makes `text` a file's whole content, for what can be made again: nothing is forced to the disk,
+// and what the file held is gone even where this fails.
+Result<void> write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 // A lock that one process holds on a file; the kernel frees it when that process ends, however it
 // ends. Move-only.

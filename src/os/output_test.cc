@@ -70,6 +70,16 @@ TEST_F(Output, ARefusedWriteIsAnError) {
   EXPECT_EQ(file->bytes(), 4096U) << "counts what was written";
 }
 
+TEST_F(Output, AWholeFileReplacesWhatWasThere) {
+  std::ofstream(folder_ / "a") << "something longer";
+  ASSERT_TRUE(write_whole_file(folder_ / "a", "short"));
+  EXPECT_EQ(text_of(folder_ / "a"), "short");
+  const auto refused = write_whole_file(folder_ / "no/such/file", "x");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), ::testing::HasSubstr("no/such/file"));
+  EXPECT_FALSE(write_whole_file("/dev/full", "x")) << "a full disk";
+}
+
 TEST_F(Output, OneHolderAtATime) {
   const fs::path path = folder_ / "lock";
   EXPECT_EQ(FileLock::try_acquire(path, FileLock::Mode::kExistingOnly).error().kind,

@@ -318,7 +318,7 @@ Result<void> measure_model(ModelBenchOptions options) {
   options.model.kv_tokens = std::max(options.n_prefill, options.n_context + options.n_decode);
   std::optional<RoutingRecorder> recorder;
   if (!options.record_routing.empty()) {
-    PENSTOCK_ASSIGN(recorder, RoutingRecorder::make(checkpoint));
+    PENSTOCK_ASSIGN(recorder, RoutingRecorder::make(checkpoint, options.record_routing));
   }
   RoutingObserver* const observer = recorder ? &*recorder : nullptr;
   PENSTOCK_ASSIGN(std::vector<int32_t> tokens, tokens_to_run(checkpoint, options));
@@ -344,7 +344,7 @@ Result<void> measure_model(ModelBenchOptions options) {
   if (options.breakdown) limits = read_limits(*loaded.model);
   fmt::print("{}", options.json ? to_json(rows, loaded.report, limits).dump(2) + "\n"
                                 : to_table(rows, limits));
-  return recorder ? recorder->write(options.record_routing) : Result<void>();
+  return recorder ? recorder->write() : Result<void>();
 }
 
 }  // namespace penstock

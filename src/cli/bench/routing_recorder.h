@@ -13,8 +13,9 @@ namespace penstock {
 
 class RoutingRecorder final : public RoutingObserver {
  public:
-  // An error where the model routes nothing.
-  static Result<RoutingRecorder> make(const Checkpoint& checkpoint);
+  // Into a file, which is made at once: better refused before a long run than after it. An error
+  // too where the model routes nothing.
+  static Result<RoutingRecorder> make(const Checkpoint& checkpoint, std::filesystem::path path);
 
   void begin_step(int64_t n_prompt, int64_t n_generated) override {
     record_.begin_step(n_prompt, n_generated);
@@ -22,12 +23,14 @@ class RoutingRecorder final : public RoutingObserver {
   void visit(int layer, std::span<const int> experts) override {
     record_.add_visit(layer, experts);
   }
-  Result<void> write(const std::filesystem::path& path) const;
+  Result<void> write() const;
 
  private:
-  explicit RoutingRecorder(RoutingRecord record) : record_(std::move(record)) {}
+  RoutingRecorder(RoutingRecord record, std::filesystem::path path)
+      : record_(std::move(record)), path_(std::move(path)) {}
 
   RoutingRecord record_;
+  std::filesystem::path path_;
 };
 
 }  // namespace penstock

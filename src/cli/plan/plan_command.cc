@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <fstream>
 #include <memory>
 
 #include "cli/command.h"
@@ -15,6 +13,7 @@
 #include "cli/plan/plan_text.h"
 #include "cli/plan/replay_report.h"
 #include "os/environment.h"
+#include "os/output.h"
 #include "os/terminal.h"
 
 namespace penstock {
@@ -43,15 +42,6 @@ bool has_utf8() {
 TextStyle text_style() {
   if (!is_terminal(stdout)) return {.columns = kTextColumns};
   return {.columns = terminal_columns(stdout), .has_blocks = has_utf8()};
-}
-
-Result<void> write_page(const std::filesystem::path& path, const std::string& page) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << page;
-  file.close();
-  if (!file.fail()) return {};
-  return std::unexpected(Error::from_errno(errno != 0 ? errno : EIO, "write", path));
 }
 
 Error error_of(const Shortfall& shortfall, const ModelDemands& demands) {
@@ -89,8 +79,8 @@ Result<void> run(const PlanCommandOptions& options) {
   }
   const auto alternatives = alternatives_to(*plan, input.demands, input.machine, input.limits);
   if (!options.html.empty()) {
-    PENSTOCK_TRY(
-        write_page(options.html, plan_html(*plan, input.demands, input.machine, alternatives)));
+    PENSTOCK_TRY(write_whole_file(options.html,
+                                  plan_html(*plan, input.demands, input.machine, alternatives)));
   }
   if (options.json) {
     fmt::print("{}\n", plan_json(*plan, input.demands, input.machine, alternatives).dump(2));

@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "os/linux/write_all.h"
 
 namespace penstock {
 namespace {
@@ -31,14 +32,7 @@ OutputFile::~OutputFile() {
 }
 
 Result<void> OutputFile::append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed("write", path_);
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    bytes_ += static_cast<uint64_t>(n);
-  }
-  return {};
+  return write_all(fd_, bytes, bytes_, "write", path_);
 }
 
 Result<void> OutputFile::sync() {
@@ -67,6 +61,16 @@ bool FileLock::is_at(const std::filesystem::path& path) const {
   PENSTOCK_CHECK(::fstat(fd_, &held) == 0, "fstat of an open file");
   return ::stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
          held.st_ino == named.st_ino;
+}
+
+Result<void> write_whole_file(const std::filesystem::path& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return failed("write", path);
+  uint64_t n_written = 0;
+  auto written = write_all(fd, std::as_bytes(std::span(text)), n_written, "write", path);
+  // Some file systems tell only now that the disk is full.
+  if (::close(fd) != 0 && written) return failed("write", path);
+  return written;
 }
 
 Result<void> sync_folder(const std::filesystem::path& folder) {

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <string>
 
+#include "os/linux/write_all.h"
+
 namespace penstock {
 
 // Not O_TMPFILE, which not every file system has.
@@ -26,14 +28,7 @@ ScratchFile::~ScratchFile() {
 }
 
 Result<void> ScratchFile::append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return std::unexpected(Error::from_errno(errno, "write a file in", folder_));
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    bytes_ += static_cast<uint64_t>(n);
-  }
-  return {};
+  return write_all(fd_, bytes, bytes_, "write a file in", folder_);
 }
 
 Result<void> ScratchFile::settle() {
