@@ -318,7 +318,7 @@ Result<Checkpoint> open_pack(const fs::path& folder) {
   PENSTOCK_ASSIGN(checkpoint.tokenizer, read_tokenizer(folder, index));
   for (const PackFile& file : index.files) checkpoint.files.push_back(folder / file.name);
   for (PackRegion& region : index.regions) {
-    checkpoint.regions.push_back({std::move(region.name), region.extent, region.xxh3});
+    checkpoint.regions.push_back(region);
     for (PackTensor& tensor : region.tensors) {
       checkpoint.tensors.emplace(std::move(tensor.name), std::move(tensor.stored));
     }

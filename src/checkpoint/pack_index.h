@@ -44,11 +44,9 @@ struct PackTensor {
   bool operator==(const PackTensor&) const = default;
 };
 
-// What is read, checked and moved at once: a tensor, or the gate, up and down of one expert.
-struct PackRegion {
-  std::string name = {};  // "embed", "layers.0.experts.3"
-  Extent extent = {};
-  uint64_t xxh3 = 0;  // of the whole extent, padding included
+// A tensor, or the gate, up and down of one expert. Its checksum is of the whole extent, padding
+// included.
+struct PackRegion : Region {
   std::vector<PackTensor> tensors = {};
 
   bool operator==(const PackRegion&) const = default;

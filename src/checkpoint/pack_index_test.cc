@@ -34,17 +34,13 @@ PackIndex valid_index() {
   StoredTensor up = gate;
   up.data.offset = 6400;
   up.scales.offset = 8448;
-  index.regions.push_back({.name = "final_norm",
-                           .extent = {0, 0, 4096},
-                           .xxh3 = ~uint64_t{0},
-                           .tensors = {{"final_norm", norm}}});
-  index.regions.push_back({.name = "empty", .extent = {1, 0, 4096}, .xxh3 = 1, .tensors = {}});
+  index.regions.push_back({{.name = "final_norm", .extent = {0, 0, 4096}, .xxh3 = ~uint64_t{0}},
+                           {{"final_norm", norm}}});
+  index.regions.push_back({{.name = "empty", .extent = {1, 0, 4096}, .xxh3 = 1}, {}});
   index.regions.back().tensors.push_back({"embed", norm});
   index.regions.back().tensors[0].stored.data.file = 1;
-  index.regions.push_back({.name = "layers.0.experts.0",
-                           .extent = {1, 4096, 8192},
-                           .xxh3 = 0,
-                           .tensors = {{"gate", gate}, {"up", up}}});
+  index.regions.push_back({{.name = "layers.0.experts.0", .extent = {1, 4096, 8192}, .xxh3 = 0},
+                           {{"gate", gate}, {"up", up}}});
   return index;
 }
 

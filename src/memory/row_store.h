@@ -29,7 +29,7 @@ struct RowTable {
 };
 
 struct RowStoreOptions {
-  RowBackend backend = RowBackend::kDirect;  // --row-store; not kNone
+  RowBackend backend = RowBackend::kDirect;  // not kNone
   PinStore* pins = nullptr;                  // of kPinned; null: memory that nobody locks
   size_t staging_bytes = 16 * kMiB;  // of kDirect: what is being read, in two halves that alternate
   ProgressFn progress = {};          // of kPinned, which reads everything

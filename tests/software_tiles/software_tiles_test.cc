@@ -1,3 +1,4 @@
+#include <cpuid.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,12 +9,10 @@
 namespace penstock {
 namespace {
 
-bool has_amx() { return supported_isas().back() == Isa::kAmx; }
-
 TEST(SoftwareTiles, MakeAmxASupportedInstructionSet) {
   if (supported_isas().back() < Isa::kAvx512) GTEST_SKIP() << "the processor has no AVX-512";
-  if ((read_cpuid().leaf7_1_eax & (1U << 5)) == 0) GTEST_SKIP() << "the processor has no bf16";
-  EXPECT_TRUE(has_amx());
+  if ((read_cpuid().leaf7_1_eax & bit_AVX512BF16) == 0) GTEST_SKIP() << "the processor has no bf16";
+  EXPECT_EQ(supported_isas().back(), Isa::kAmx);
 }
 
 // [2, 8] times [8, 3], in groups of four bytes: shapes that use a part of their tiles.
