@@ -133,7 +133,9 @@ class Doctor(Folder):
         machine = profile["machine"]
         for rates in (machine["ram"], machine["cpu"], machine["disk"]):
             self.assertNotIn(None, [rate for name, rate in rates.items() if name != "memlock_bytes"])
-        self.assertLess({"q4_0", "q4_k", "q8_0", "nvfp4", "mxfp4", "bf16"}, set(machine["cpu"]["expert_gb_s"]))
+        # Formats that a slow build has no time for stay unknown; the first never does.
+        formats = {"q4_0", "q4_k", "q8_0", "nvfp4", "mxfp4", "bf16"} if PATIENCE == 1 else {"bf16"}
+        self.assertLessEqual(formats, set(machine["cpu"]["expert_gb_s"]))
         self.assertEqual(profile["read_gb_s_by_threads"][max(profile["read_gb_s_by_threads"], key=int)], machine["ram"]["read_gb_s"])
 
         done = self.plan()
@@ -269,6 +271,8 @@ class ExpertsOnDisk(Folder):
 
     def test_a_model_of_twice_the_memory_serves(self):
         """In a memory cgroup of half its size, which is made here and needs the v1 controller and root."""
+        if PATIENCE > 1:
+            self.skipTest("sanitizers need several times the memory of what they watch")
         pack = self.folder / "upcycled.pack"
         self.assertEqual(penstock("pack", smollm2(), "-o", pack, "--upcycle", 8, "--top-k", 2).returncode, 0)
         limit = sum(file.stat().st_size for file in pack.iterdir()) // 2
