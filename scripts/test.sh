@@ -31,15 +31,29 @@ everything_under() {
   build "$1" && ctest --preset "$1"
 }
 
-# api_tests PRESET: the openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
-api_tests() {
-  local venv=build/api/venv models=build/api/models gguf penstock=build/$1/src/penstock
-  [ -x $venv/bin/pip ] || python3 -m venv $venv || return 1
-  $venv/bin/pip install --quiet --disable-pip-version-check -r tests/api/requirements.txt || return 1
+models=build/api/models
+
+# smollm2_packs PRESET: SmolLM2 packed, and as a mixture of experts.
+smollm2_packs() {
+  local penstock=build/$1/src/penstock
   gguf=$(scripts/fetch_smollm2.sh) && mkdir -p $models || return 1
   $penstock pack "$gguf" -o $models/smollm2.pack --force > /dev/null || return 1
-  $penstock pack "$gguf" -o $models/smollm2-8x2.pack --upcycle 8 --top-k 2 --force > /dev/null || return 1
-  export PENSTOCK_BIN=$penstock
+  $penstock pack "$gguf" -o $models/smollm2-8x2.pack --upcycle 8 --top-k 2 --force > /dev/null
+}
+
+# The whole grid of tiers, pin budgets and slots on a model that says something.
+tiers_of_a_real_model() {
+  smollm2_packs "$1" || return 1
+  PENSTOCK_TIERS_MODEL=$models/smollm2-8x2.pack build/$1/src/model_test --gtest_brief=1 --gtest_filter='*TiersTest*pack'
+}
+
+# api_tests PRESET: the openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
+api_tests() {
+  local venv=build/api/venv
+  [ -x $venv/bin/pip ] || python3 -m venv $venv || return 1
+  $venv/bin/pip install --quiet --disable-pip-version-check -r tests/api/requirements.txt || return 1
+  smollm2_packs "$1" || return 1
+  export PENSTOCK_BIN=build/$1/src/penstock
   PENSTOCK_TEST_MODEL=$gguf $venv/bin/python -m pytest -q tests/api &&
     PENSTOCK_TEST_MODEL=$models/smollm2.pack $venv/bin/python -m pytest -q tests/api/test_answers.py &&
     PENSTOCK_TEST_MODEL=$models/smollm2-8x2.pack $venv/bin/python -m pytest -q tests/api/test_answers.py
@@ -60,6 +74,7 @@ part "packages" scripts/setup.sh $level
 part "build" build dev
 part "tests" ctest --preset dev -j 2
 part "API tests" api_tests dev
+part "tiers of a real model" tiers_of_a_real_model dev
 part "parsers under ASan and UBSan" sanitized_parsers
 part "fuzzers, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
 if [ $level = --all ]; then

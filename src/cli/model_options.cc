@@ -20,7 +20,23 @@ std::string weights_text(const LoadReport& report) {
   }
   if (loading.is_verified) text += ", verified";
   if (report.interleaved) text += " and interleaved";
+  if (report.locked_bytes > 0)
+    text += fmt::format(", {} locked", format_bytes(report.locked_bytes));
   return text;
+}
+
+void add_ram_reserve_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--ram-reserve",
+          [&options](const std::string& value) {
+            const Result<uint64_t> bytes = parse_bytes(value);
+            if (!bytes) throw CLI::ValidationError(bytes.error().message);
+            options.ram_reserve_bytes = *bytes;
+          },
+          "free RAM left to the rest of the system; a sixteenth of it, at most 4 GiB, unless given")
+      ->type_name("SIZE")
+      ->group("Model");
 }
 
 void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
@@ -68,12 +84,13 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--load", options.mode,
                   "read: weights go into huge pages; map: they stay in the page cache; disk: "
-                  "routed experts stay on disk and are read when they are needed; auto: read where "
-                  "they fit free RAM with a quarter to spare, else disk or map [auto]")
+                  "routed experts stay on disk and are read when they are needed; auto: as "
+                  "`penstock plan` has it, and map where nothing else fits [auto]")
       ->type_name("MODE")
       ->transform(CLI::CheckedTransformer(kModes).description(""))
       ->group("Model");
   add_expert_slots_option(command, options);
+  add_ram_reserve_option(command, options);
   command
       .add_option_function<std::string>(
           "--repack", [&options](const std::string& value) { options.repack = value == "auto"; },
@@ -121,8 +138,8 @@ CLI::Option* add_precision_option(CLI::App& command, const std::string& name,
 void add_kv_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--kv-tokens", options.kv_tokens,
-                  "tokens that the KV cache holds, all requests together; the model's context "
-                  "unless given, within a quarter of the free RAM")
+                  "tokens that the KV cache holds, all requests together; unless given the model's "
+                  "context, as far as the plan has RAM for it")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->group("Model");
@@ -154,6 +171,7 @@ Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& optio
   }
   return load_model(checkpoint, {.mode = options.mode,
                                  .expert_slots = options.expert_slots,
+                                 .ram_reserve_bytes = options.ram_reserve_bytes,
                                  .verify = options.verify,
                                  .interleave = options.repack,
                                  .n_threads = options.n_threads,
@@ -181,6 +199,13 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
       format_bytes(report.weight_bytes), weights_text(report), on_disk,
       penstock::to_string(report.precision), penstock::to_string(report.isa), threads_text(report),
       format_count(static_cast<uint64_t>(report.kv_tokens)), format_bytes(report.kv_bytes))};
+  if (report.prediction) {
+    const PredictedRate& decode = report.prediction->decode;
+    if (decode.tok_s) {
+      lines.push_back(fmt::format("planned: a single stream decodes {:.1f} tok/s, bound by the {}",
+                                  *decode.tok_s, penstock::to_string(decode.bound)));
+    }
+  }
   lines.insert(lines.end(), checkpoint.notes.begin(), checkpoint.notes.end());
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,10 @@ namespace penstock {
 struct ModelOptions {
   std::filesystem::path path = {};
   int n_threads = 0;      // 0: one for each core
-  int64_t kv_tokens = 0;  // 0: the model's context, as far as RAM allows
+  int64_t kv_tokens = 0;  // 0: as planned
   LoadMode mode = LoadMode::kAuto;
   ExpertSlots expert_slots = {};
+  std::optional<uint64_t> ram_reserve_bytes = {};
   bool repack = true;
   Precision precision = Precision::kFast;
   bool verify = false;  // a pack's checksums, before anything else
@@ -34,8 +36,8 @@ struct ModelOptions {
 
 // MODEL alone, for commands that only read headers.
 void add_model_argument(CLI::App& command, ModelOptions& options);
-// MODEL, --threads, --load, --expert-slots, --verify, --cpu-precision; what `options` holds is what
-// they default to.
+// MODEL, --threads, --load, --expert-slots, --ram-reserve, --verify, --cpu-precision; what
+// `options` holds is what they default to.
 void add_model_options(CLI::App& command, ModelOptions& options);
 // --kv-tokens, for commands whose requests decide at run time how long they get.
 void add_kv_option(CLI::App& command, ModelOptions& options);

@@ -17,70 +17,21 @@
 #include "base/integers.h"
 #include "base/units.h"
 #include "memory/forecast_policy.h"
+#include "memory/known_experts_test.h"
 #include "memory/routing/replay.h"
 #include "os/file.h"
 
 namespace penstock {
 namespace {
 
-constexpr int kLayers = 3;
-constexpr int kExperts = 12;
-
-// A made-up mixture whose experts' bytes tell whose they are. Its second layer is dense.
-class ExpertCacheTest : public testing::Test {
+class ExpertCacheTest : public KnownExpertsTest {
  protected:
-  enum class Order : uint8_t { kExpertByExpert, kMatrixByMatrix };  // as packs and as GGUFs have it
-
-  void write(Order order, size_t first_offset) {
-    path_ = std::filesystem::temp_directory_path() / fmt::format("penstock_experts_{}", ::getpid());
-    checkpoint_ = {};
-    checkpoint_.files = {path_};
-    checkpoint_.spec.layers.resize(kLayers);
-    checkpoint_.spec.moe.n_experts = kExperts;
-    checkpoint_.spec.moe.top_k = 2;
-    std::string bytes(first_offset, '?');
-    const auto add = [&](int layer, int index, int matrix) {
-      constexpr const char* kMatrices[] = {"gate", "up", "down"};
-      // Sizes that are no multiple of anything a disk wants.
-      const std::string data(static_cast<size_t>(3000 + 700 * matrix),
-                             static_cast<char>(mark(layer, index, matrix)));
-      checkpoint_.tensors[fmt::format("layers.{}.experts.{}.{}", layer, index, kMatrices[matrix])] =
-          {.format = Format::kF16,
-           .rows = 10,
-           .cols = std::ssize(data) / 20,
-           .data = {.file = 0, .offset = bytes.size(), .bytes = data.size()}};
-      bytes += data;
-    };
-    for (const int layer : {0, 2}) {
-      for (int outer = 0; outer < (order == Order::kExpertByExpert ? kExperts : 3); ++outer) {
-        for (int inner = 0; inner < (order == Order::kExpertByExpert ? 3 : kExperts); ++inner) {
-          order == Order::kExpertByExpert ? add(layer, outer, inner) : add(layer, inner, outer);
-        }
-      }
-    }
-    checkpoint_.tensors["layers.1.gate"] = {.rows = 1, .cols = 1};
-    std::ofstream(path_, std::ios::binary) << bytes;
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  static int mark(int layer, int index, int matrix) { return 1 + layer * 40 + index * 3 + matrix; }
-
   std::unique_ptr<ExpertCache> make(int64_t n_slots) {
     auto layout = ExpertLayout::make(checkpoint_);
     EXPECT_TRUE(layout);
     auto cache = ExpertCache::make(checkpoint_, *std::move(layout), n_slots);
     EXPECT_TRUE(cache) << cache.error().message;
     return *std::move(cache);
-  }
-
-  static void expect_expert(const ExpertMatrices& matrices, int layer, int index) {
-    const MatrixView* const all[] = {&matrices.gate, &matrices.up, &matrices.down};
-    for (int m = 0; m < 3; ++m) {
-      const auto expected = static_cast<std::byte>(mark(layer, index, m));
-      EXPECT_EQ(all[m]->data.size(), static_cast<size_t>(3000 + 700 * m));
-      EXPECT_TRUE(std::ranges::all_of(all[m]->data, [&](std::byte b) { return b == expected; }))
-          << layer << ' ' << index << ' ' << m;
-    }
   }
 
   // Takes all of a wave; the members that came.
@@ -96,9 +47,6 @@ class ExpertCacheTest : public testing::Test {
       }
     }
   }
-
-  std::filesystem::path path_;
-  Checkpoint checkpoint_;
 };
 
 TEST_F(ExpertCacheTest, AnExpertThatLiesInOnePieceIsOneRead) {

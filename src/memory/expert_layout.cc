@@ -20,18 +20,23 @@ std::array<const Extent*, 4> extents_of(const StoredTensor& tensor) {
 // What has to be read for one extent.
 ExpertLayout::Part part_around(const Extent& extent) {
   const DirectRange range = direct_range_around(extent.offset, extent.bytes);
-  return {.file = extent.file, .offset = range.offset, .bytes = range.bytes};
+  return {.file = extent.file,
+          .offset = range.offset,
+          .bytes = range.bytes,
+          .wanted = {extent.offset, extent.offset + extent.bytes}};
 }
 
 // Sorted, and those merged that touch: an expert of a pack is one read.
 std::vector<ExpertLayout::Part> merged(std::vector<ExpertLayout::Part> parts) {
-  std::ranges::sort(parts, {}, [](const auto& part) { return std::tie(part.file, part.offset); });
+  std::ranges::sort(parts, {},
+                    [](const auto& part) { return std::tie(part.file, part.wanted.begin); });
   std::vector<ExpertLayout::Part> all;
   for (const ExpertLayout::Part& part : parts) {
     if (!all.empty() && all.back().file == part.file &&
         part.offset <= all.back().offset + all.back().bytes) {
       const uint64_t end = std::max(all.back().offset + all.back().bytes, part.offset + part.bytes);
       all.back().bytes = end - all.back().offset;
+      all.back().wanted.end = std::max(all.back().wanted.end, part.wanted.end);
     } else {
       all.push_back(part);
     }
@@ -58,13 +63,19 @@ bool is_expert_tensor(std::string_view name) {
 }
 
 Result<ExpertLayout> ExpertLayout::make(const Checkpoint& checkpoint) {
+  LayerSet all(checkpoint.spec.n_layers());
+  all.add(0, all.n_layers());
+  return make(checkpoint, all);
+}
+
+Result<ExpertLayout> ExpertLayout::make(const Checkpoint& checkpoint, const LayerSet& layers) {
   ExpertLayout layout;
   layout.files_ = checkpoint.files;
   const ModelSpec& spec = checkpoint.spec;
   layout.layers_.resize(static_cast<size_t>(spec.n_layers()));
   for (int layer = 0; layer < spec.n_layers(); ++layer) {
     const std::string first = fmt::format("layers.{}.experts.0.gate", layer);
-    if (!checkpoint.tensors.contains(first)) continue;
+    if (!layers.contains(layer) || !checkpoint.tensors.contains(first)) continue;
     std::vector<Expert>& experts = layout.layers_[static_cast<size_t>(layer)];
     for (int index = 0; index < spec.moe.n_experts; ++index) {
       Expert expert;
@@ -78,12 +89,25 @@ Result<ExpertLayout> ExpertLayout::make(const Checkpoint& checkpoint) {
         expert.tensors[i] = found->second;
       }
       layout.place(expert);
-      if (expert.parts.size() == 1) expert.region = region_of(expert.parts[0], checkpoint.regions);
+      if (expert.parts.size() == 1) {
+        Part& whole = expert.parts[0];
+        expert.region = region_of(whole, checkpoint.regions);
+        if (expert.region) whole.wanted = {whole.offset, whole.offset + whole.bytes};
+      }
       experts.push_back(std::move(expert));
     }
     layout.n_experts_ += std::ssize(experts);
   }
   return layout;
+}
+
+int ExpertLayout::n_experts(int layer) const {
+  return static_cast<int>(layers_[static_cast<size_t>(layer)].size());
+}
+
+size_t ExpertLayout::expert_bytes(ExpertId id) const {
+  const Part& last = expert(id).parts.back();
+  return last.at + last.bytes;
 }
 
 void ExpertLayout::place(Expert& expert) {

@@ -13,6 +13,8 @@
 
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "memory/layer_set.h"
+#include "memory/weight_reader.h"
 #include "os/direct_io.h"
 #include "tensor/format.h"
 
@@ -41,20 +43,28 @@ class ExpertLayout {
     uint64_t offset = 0;
     size_t bytes = 0;
     size_t at = 0;
+    FileRun wanted = {};  // of these bytes; a pack's whole, for their checksum
 
     bool operator==(const Part&) const = default;
   };
 
-  // Of a model whose experts are all there; layers without experts have none.
+  // Of some layers of a model, whose experts are all there; layers without experts have none.
+  static Result<ExpertLayout> make(const Checkpoint& checkpoint, const LayerSet& layers);
+  // Of all layers.
   static Result<ExpertLayout> make(const Checkpoint& checkpoint);
 
-  int64_t n_experts() const { return n_experts_; }  // of all layers
-  // What any expert needs at most; a multiple of kDirectAlignment.
+  int n_layers() const { return static_cast<int>(layers_.size()); }  // of the model
+  int64_t n_experts() const { return n_experts_; }                   // of all layers
+  int n_experts(int layer) const;
+  // What an expert needs, and what any needs at most; multiples of kDirectAlignment.
+  size_t expert_bytes(ExpertId id) const;
   size_t slot_bytes() const { return slot_bytes_; }
   // The bytes of all experts' weights, without what is read around them.
   uint64_t weight_bytes() const { return weight_bytes_; }
 
   std::span<const Part> parts(ExpertId id) const { return expert(id).parts; }
+  // Whether its bytes can be compared with a checksum: those of a pack.
+  bool is_verifiable(ExpertId id) const { return expert(id).region.has_value(); }
   ExpertMatrices matrices(ExpertId id, std::span<const std::byte> slot) const;
   // Compares what was read of a pack with its checksum; nothing where there is none.
   Result<void> verify(ExpertId id, std::span<const std::byte> slot) const;

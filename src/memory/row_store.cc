@@ -115,20 +115,17 @@ class PinnedRows : public AddressedRows {
   static Result<std::unique_ptr<RowStore>> make(std::span<const std::filesystem::path> files,
                                                 RowTable table, const RowStoreOptions& options) {
     std::vector<AnonymousMemory> memory;
-    std::vector<FileParts> parts;
+    std::vector<WantedRun> runs;
     std::vector<const std::byte*> shards;
     for (const auto& [file, offset, bytes] : table.shards) {
       const DirectRange range = direct_range_around(offset, bytes);
       PENSTOCK_ASSIGN(auto of_shard, AnonymousMemory::reserve(range.bytes, OsPages::kHuge));
-      parts.push_back({.path = files[file],
-                       .runs = {{offset, offset + bytes}},
-                       .memory = of_shard.bytes(),
-                       .first = range.offset});
+      runs.push_back({.file = file, .run = {offset, offset + bytes}, .memory = of_shard.bytes()});
       shards.push_back(of_shard.bytes().data() + range.skip);
       memory.push_back(std::move(of_shard));
     }
     PENSTOCK_ASSIGN(const auto queue, ReadQueue::make());
-    PENSTOCK_TRY(read_parts(parts, *queue, /*pool=*/nullptr, options.progress));
+    PENSTOCK_TRY(read_runs(files, runs, *queue, /*pool=*/nullptr, {.progress = options.progress}));
     std::vector<PinnedMemory> pinned;
     if (options.pins != nullptr) {
       for (AnonymousMemory& of_shard : memory) {

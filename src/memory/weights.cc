@@ -5,12 +5,12 @@
 #include <map>
 #include <utility>
 
-#include "base/function_ref.h"
 #include "base/integers.h"
 #include "base/units.h"
 #include "checkpoint/pack.h"
 #include "memory/expert_layout.h"
 #include "memory/stored_matrix.h"
+#include "memory/weight_jobs.h"
 #include "memory/weight_reader.h"
 #include "os/numa.h"
 #include "tensor/codec.h"
@@ -85,50 +85,13 @@ TensorTable without_experts(const TensorTable& tensors) {
   return others;
 }
 
-// Calls body(i) for each job, of sizes[i] bytes, with the pool's workers, and tells how far it is.
-void run_jobs(const WeightOptions& options, std::string_view stage, std::span<const uint64_t> sizes,
-              FunctionRef<void(size_t i)> body) {
-  constexpr uint64_t kBatchBytes = 256 * kMiB;  // often enough for progress
-  ProgressUpdate update = {.stage = stage};
-  for (const uint64_t bytes : sizes) update.total += bytes;
-  for (size_t begin = 0; begin < sizes.size();) {
-    size_t end = begin;
-    for (uint64_t batch = 0; end < sizes.size() && batch < kBatchBytes; ++end) batch += sizes[end];
-    const auto run = [&](Range range, int) {
-      for (int64_t i = range.begin; i < range.end; ++i) body(begin + static_cast<size_t>(i));
-    };
-    const auto n_jobs = static_cast<int64_t>(end - begin);
-    if (options.pool == nullptr) {
-      run({0, n_jobs}, 0);
-    } else {
-      options.pool->parallel_for(n_jobs, 1, run);
-    }
-    for (; begin < end; ++begin) update.done += sizes[begin];
-    if (options.progress) options.progress(update);
-  }
-}
-
-LoadMode resolve(LoadMode mode, const TensorTable& tensors) {
-  if (mode != LoadMode::kAuto) return mode;
-  const uint64_t available = available_memory_bytes();
-  const auto fits = [&](const TensorTable& table) {
-    const uint64_t bytes = total_bytes(used_runs(table));
-    return bytes + bytes / 4 < available;
-  };
-  if (fits(tensors)) return LoadMode::kRead;
-  const TensorTable others = without_experts(tensors);
-  return others.size() < tensors.size() && fits(others) ? LoadMode::kDisk : LoadMode::kMap;
-}
-
 }  // namespace
 
 Result<WeightStore> WeightStore::load(const Checkpoint& checkpoint, const WeightOptions& options) {
   WeightStore store;
-  store.mode_ = resolve(options.mode, checkpoint.tensors);
-  store.tensors_ =
-      store.mode_ == LoadMode::kDisk ? without_experts(checkpoint.tensors) : checkpoint.tensors;
+  store.tensors_ = options.map_files ? checkpoint.tensors : without_experts(checkpoint.tensors);
   store.bytes_ = total_bytes(used_runs(store.tensors_));
-  if (store.mode_ == LoadMode::kMap) {
+  if (options.map_files) {
     PENSTOCK_TRY(store.map_files(checkpoint));
   } else {
     PENSTOCK_ASSIGN(const FileBytes read, store.read_files(checkpoint, options));
@@ -163,7 +126,7 @@ Result<WeightStore::FileBytes> WeightStore::read_files(const Checkpoint& checkpo
                                                        const WeightOptions& options) {
   files_.resize(checkpoint.files.size());
   FileBytes read(checkpoint.files.size());
-  std::vector<FileParts> parts;
+  std::vector<WantedRun> wanted;
   for (auto& [index, of_file] : runs_to_read(checkpoint, tensors_)) {
     const uint64_t end = round_up(of_file.back().end, kDirectAlignment);
     PENSTOCK_ASSIGN(auto memory, AnonymousMemory::reserve(end, OsPages::kHuge));
@@ -171,14 +134,17 @@ Result<WeightStore::FileBytes> WeightStore::read_files(const Checkpoint& checkpo
       add_note(placed.error().message);  // slower, but right
     }
     files_[index] = read[index] = memory.bytes();
-    parts.push_back(
-        {.path = checkpoint.files[index], .runs = std::move(of_file), .memory = memory.bytes()});
+    for (const FileRun& run : without_shared_blocks(of_file)) {
+      const DirectRange range = direct_range_around(run.begin, run.end - run.begin);
+      wanted.push_back({index, run, memory.bytes().subspan(range.offset, range.bytes)});
+    }
     memory_.push_back(std::move(memory));
   }
   PENSTOCK_ASSIGN(const auto queue, ReadQueue::make());
   if (!queue->note().empty()) add_note(queue->note());
   const auto began = std::chrono::steady_clock::now();
-  PENSTOCK_ASSIGN(loading_.counts, read_parts(parts, *queue, options.pool, options.progress));
+  PENSTOCK_ASSIGN(loading_.counts, read_runs(checkpoint.files, wanted, *queue, options.pool,
+                                             {.progress = options.progress}));
   loading_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return read;
@@ -191,7 +157,7 @@ Result<void> WeightStore::verify(const Checkpoint& checkpoint, const FileBytes& 
   std::vector<uint64_t> sizes;
   for (const Region* region : regions) sizes.push_back(region->extent.bytes);
   std::vector<Result<void>> verified(regions.size());
-  run_jobs(options, "verifying weights", sizes, [&](size_t i) {
+  run_weight_jobs(options.pool, options.progress, "verifying weights", sizes, [&](size_t i) {
     const auto& [file, offset, bytes] = regions[i]->extent;
     verified[i] =
         verify_region(checkpoint.files[file], *regions[i], files[file].subspan(offset, bytes));
@@ -227,8 +193,8 @@ void WeightStore::interleave_all(const FileBytes& files, const WeightOptions& op
     interleaved_.insert(name);
     sizes.push_back(tensor.data.bytes + tensor.scales.bytes);
   }
-  run_jobs(options, "interleaving weights", sizes,
-           [&](size_t i) { interleave(jobs[i].matrix, jobs[i].data, jobs[i].scales); });
+  run_weight_jobs(options.pool, options.progress, "interleaving weights", sizes,
+                  [&](size_t i) { interleave(jobs[i].matrix, jobs[i].data, jobs[i].scales); });
 }
 
 std::vector<std::span<const std::byte>> WeightStore::runs() const {

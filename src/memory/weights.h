@@ -20,16 +20,11 @@
 
 namespace penstock {
 
-enum class LoadMode : uint8_t {
-  kAuto,  // kRead where the weights fit available RAM with a quarter to spare, else kDisk for a
-          // mixture of experts whose other weights do, else kMap
-  kRead,  // read into anonymous memory in huge OS pages: fastest to compute from
-  kMap,   // map the files: the page cache is the memory, and it can be given back
-  kDisk,  // as kRead, but for the routed experts: they are somebody else's (expert_cache.h)
-};
-
 struct WeightOptions {
-  LoadMode mode = LoadMode::kAuto;
+  // The files are mapped: the page cache is the memory, and it can be given back. Otherwise the
+  // weights are read into anonymous memory in huge OS pages, which is fastest to compute from; all
+  // but routed experts, which are somebody else's then (bank_store.h, expert_cache.h).
+  bool map_files = false;
   Pool* pool = nullptr;  // whose workers read and interleave; null: the caller alone reads
   // Where weights are read, and there is a pool: brings the matrices whose format and shape allow
   // it into Layout::kInterleaved.
@@ -44,6 +39,14 @@ struct WeightLoading {
   ReadCounts counts = {};
   double seconds = 0.0;      // of reading alone
   bool is_verified = false;  // against a pack's checksums
+
+  // One after the other: what one of them did not verify is not.
+  WeightLoading& operator+=(const WeightLoading& other) {
+    counts += other.counts;
+    seconds += other.seconds;
+    is_verified &= other.is_verified;
+    return *this;
+  }
 };
 
 // Immutable once loaded, so thread-safe. Views live as long as the store. Peak memory is the
@@ -56,13 +59,12 @@ class WeightStore {
   static Result<WeightStore> load(const Checkpoint& checkpoint, const WeightOptions& options);
 
   // The matrix called `name` (checkpoint/checkpoint.h lists the names); a missing one, also an
-  // expert's that stays on disk, is an error that names it.
+  // expert's that is somebody else's, is an error that names it.
   Result<MatrixView> matrix(std::string_view name) const;
   // A one-row tensor of `size` numbers, widened to float32.
   Result<std::vector<float>> vector(std::string_view name, int64_t size) const;
 
-  LoadMode mode() const { return mode_; }
-  uint64_t bytes() const { return bytes_; }  // of weights in memory: without experts on disk
+  uint64_t bytes() const { return bytes_; }                  // of its weights
   const WeightLoading& loading() const { return loading_; }  // nothing where they are mapped
   // Where those bytes are, in as few runs as they form: for measurements.
   std::vector<std::span<const std::byte>> runs() const;
@@ -81,7 +83,6 @@ class WeightStore {
   void interleave_all(const FileBytes& files, const WeightOptions& options);
   MatrixView as_stored(const StoredTensor& tensor) const;
 
-  LoadMode mode_ = LoadMode::kMap;
   uint64_t bytes_ = 0;
   WeightLoading loading_;
   std::string note_;

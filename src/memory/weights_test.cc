@@ -49,13 +49,11 @@ class WeightStoreTest : public testing::Test {
   Checkpoint checkpoint_;
 };
 
-class WeightStoreOfModeTest : public WeightStoreTest,
-                              public testing::WithParamInterface<LoadMode> {};
+class WeightStoreOfModeTest : public WeightStoreTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(WeightStoreOfModeTest, ViewsShowTheFilesBytes) {
-  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
+  const auto store = WeightStore::load(checkpoint_, {.map_files = GetParam()});
   ASSERT_TRUE(store) << store.error().message;
-  EXPECT_EQ(store->mode(), GetParam());
   EXPECT_EQ(store->bytes(), 48u);
 
   const auto matrix = store->matrix("layers.0.q");
@@ -66,7 +64,7 @@ TEST_P(WeightStoreOfModeTest, ViewsShowTheFilesBytes) {
 }
 
 TEST_P(WeightStoreOfModeTest, RunsAreTheWeightsWithoutWhatLiesBetweenThem) {
-  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
+  const auto store = WeightStore::load(checkpoint_, {.map_files = GetParam()});
   ASSERT_TRUE(store) << store.error().message;
   const auto runs = store->runs();
   ASSERT_EQ(runs.size(), 2u);
@@ -76,7 +74,7 @@ TEST_P(WeightStoreOfModeTest, RunsAreTheWeightsWithoutWhatLiesBetweenThem) {
 }
 
 TEST_P(WeightStoreOfModeTest, AMissingTensorAndAWrongShapeAreNamed) {
-  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
+  const auto store = WeightStore::load(checkpoint_, {.map_files = GetParam()});
   ASSERT_TRUE(store);
   EXPECT_NE(store->matrix("head").error().message.find("\"head\""), std::string::npos);
   EXPECT_NE(store->vector("final_norm", 4).error().message.find("expected a vector of 4"),
@@ -85,7 +83,7 @@ TEST_P(WeightStoreOfModeTest, AMissingTensorAndAWrongShapeAreNamed) {
 
 TEST_P(WeightStoreOfModeTest, AFileThatIsGoneIsAnError) {
   checkpoint_.files = {path_.string() + ".gone"};
-  const auto store = WeightStore::load(checkpoint_, {.mode = GetParam()});
+  const auto store = WeightStore::load(checkpoint_, {.map_files = GetParam()});
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().kind, ErrorKind::kNotFound);
 }
@@ -101,7 +99,7 @@ TEST_F(WeightStoreTest, ChecksumsOfWhatIsReadAreCompared) {
   checkpoint_.regions[2].xxh3 ^= 1;
   const auto pool = Pool::make({.n_threads = 2}).value();
   for (Pool* workers : {pool.get(), static_cast<Pool*>(nullptr)}) {
-    const WeightOptions options = {.mode = LoadMode::kRead, .pool = workers};
+    const WeightOptions options = {.pool = workers};
     const auto store = WeightStore::load(checkpoint_, options);
     ASSERT_TRUE(store) << store.error().message;
     EXPECT_TRUE(store->loading().is_verified);
@@ -115,7 +113,7 @@ TEST_F(WeightStoreTest, ChecksumsOfWhatIsReadAreCompared) {
               std::string::npos);
     --checkpoint_.regions[1].xxh3;
   }
-  EXPECT_FALSE(WeightStore::load(checkpoint_, {.mode = LoadMode::kMap})->loading().is_verified);
+  EXPECT_FALSE(WeightStore::load(checkpoint_, {.map_files = true})->loading().is_verified);
 }
 
 // The address lies on node 0 whatever was asked; the kernel remembers the wish.
@@ -126,18 +124,18 @@ TEST_F(WeightStoreTest, WhatIsReadGoesToTheGivenNodes) {
     ::syscall(SYS_get_mempolicy, &mode, nullptr, 0, address, MPOL_F_ADDR);
     return mode;
   };
-  const auto by_default = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead});
+  const auto by_default = WeightStore::load(checkpoint_, {});
   if (policy_of(*by_default) < 0) GTEST_SKIP() << "this container forbids NUMA policies";
   EXPECT_EQ(policy_of(*by_default), MPOL_DEFAULT);
   constexpr std::array kNodes = {0, 1};
-  const auto placed = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead, .nodes = kNodes});
+  const auto placed = WeightStore::load(checkpoint_, {.nodes = kNodes});
   EXPECT_EQ(policy_of(*placed), MPOL_INTERLEAVE);
   EXPECT_EQ(placed->note(), "");
 }
 
 TEST_F(WeightStoreTest, ARefusedNodeIsANoteNotAFailure) {
   constexpr std::array kNodes = {100'000};
-  const auto store = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead, .nodes = kNodes});
+  const auto store = WeightStore::load(checkpoint_, {.nodes = kNodes});
   ASSERT_TRUE(store);
   EXPECT_EQ(store->vector("final_norm", 3).value(), (std::vector<float>{1.5F, -2.0F, 0.25F}));
   EXPECT_NE(store->note().find("NUMA"), std::string::npos);
@@ -155,11 +153,9 @@ TEST_F(WeightStoreTest, MatricesThatAreReadAreInterleavedWhereAsked) {
   checkpoint_.tensors["embed"] = q4_0;
   checkpoint_.tensors["embed"].data.offset = 1600;
   const auto pool = Pool::make({.n_threads = 2}).value();
-  const auto plain = WeightStore::load(checkpoint_, {.mode = LoadMode::kRead}).value();
+  const auto plain = WeightStore::load(checkpoint_, {}).value();
   const auto store =
-      WeightStore::load(checkpoint_,
-                        {.mode = LoadMode::kRead, .pool = pool.get(), .interleave = true})
-          .value();
+      WeightStore::load(checkpoint_, {.pool = pool.get(), .interleave = true}).value();
   EXPECT_FALSE(plain.is_interleaved());
   EXPECT_TRUE(store.is_interleaved());
   const auto layout = [&](std::string_view name) { return store.matrix(name).value().layout; };
@@ -178,8 +174,7 @@ TEST_F(WeightStoreTest, MatricesThatAreReadAreInterleavedWhereAsked) {
     }
   }
   const auto mapped =
-      WeightStore::load(checkpoint_,
-                        {.mode = LoadMode::kMap, .pool = pool.get(), .interleave = true})
+      WeightStore::load(checkpoint_, {.map_files = true, .pool = pool.get(), .interleave = true})
           .value();
   EXPECT_FALSE(mapped.is_interleaved());
 }
@@ -194,15 +189,13 @@ TEST(WeightStore, AFileThatShrankAfterItWasOpenedIsAnError) {
                                 .rows = 1,
                                 .cols = 50,
                                 .data = {.file = 0, .offset = 0, .bytes = 200}};
-  EXPECT_FALSE(WeightStore::load(checkpoint, {.mode = LoadMode::kRead}));
-  EXPECT_FALSE(WeightStore::load(checkpoint, {.mode = LoadMode::kMap}));
+  EXPECT_FALSE(WeightStore::load(checkpoint, {}));
+  EXPECT_FALSE(WeightStore::load(checkpoint, {.map_files = true}));
   std::filesystem::remove(path);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, WeightStoreOfModeTest,
-                         testing::Values(LoadMode::kRead, LoadMode::kMap), [](const auto& test) {
-                           return test.param == LoadMode::kRead ? "Read" : "Map";
-                         });
+INSTANTIATE_TEST_SUITE_P(Modes, WeightStoreOfModeTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Map" : "Read"; });
 
 }  // namespace
 }  // namespace penstock

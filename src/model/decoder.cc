@@ -54,30 +54,27 @@ void check_layers(std::span<const SequenceSlice> batch, int n_layers, int64_t hi
 
 }  // namespace
 
-Decoder::Decoder(ModelSpec spec, WeightStore weights, std::unique_ptr<ExpertCache> experts,
-                 KvStore kv, std::unique_ptr<Pool> pool, Isa isa, Precision precision)
+Decoder::Decoder(ModelSpec spec, ModelMemory memory, std::unique_ptr<Pool> pool, Isa isa,
+                 Precision precision)
     : spec_(std::move(spec)),
-      weights_(std::move(weights)),
-      experts_(std::move(experts)),
-      kv_(std::move(kv)),
+      memory_(std::move(memory)),
       pool_(std::move(pool)),
       compute_{pool_.get(), isa, precision, &activations_} {}
 
-Result<std::unique_ptr<Decoder>> Decoder::make(const ModelSpec& spec, WeightStore weights,
-                                               std::unique_ptr<ExpertCache> experts, KvStore kv,
+Result<std::unique_ptr<Decoder>> Decoder::make(const ModelSpec& spec, ModelMemory memory,
                                                std::unique_ptr<Pool> pool, Isa isa,
                                                Precision precision) {
-  std::unique_ptr<Decoder> decoder(new Decoder(spec, std::move(weights), std::move(experts),
-                                               std::move(kv), std::move(pool), isa, precision));
+  std::unique_ptr<Decoder> decoder(
+      new Decoder(spec, std::move(memory), std::move(pool), isa, precision));
   PENSTOCK_TRY(decoder->load_layers());
   return decoder;
 }
 
 Result<void> Decoder::load_layers() {
-  PENSTOCK_ASSIGN(embedding_, weights_.matrix("embed"));
-  PENSTOCK_ASSIGN(head_,
-                  spec_.tied_head ? Result<MatrixView>(embedding_) : weights_.matrix("head"));
-  PENSTOCK_ASSIGN(final_norm_, weights_.vector("final_norm", spec_.hidden_dim));
+  const WeightStore& weights = memory_.weights;
+  PENSTOCK_ASSIGN(embedding_, weights.matrix("embed"));
+  PENSTOCK_ASSIGN(head_, spec_.tied_head ? Result<MatrixView>(embedding_) : weights.matrix("head"));
+  PENSTOCK_ASSIGN(final_norm_, weights.vector("final_norm", spec_.hidden_dim));
   PENSTOCK_ASSIGN(const DecoderParts parts, compose(spec_));
   for (size_t i = 0; i < parts.size(); ++i) {
     PENSTOCK_ASSIGN(Layer layer, load_layer(parts[i], static_cast<int>(i)));
@@ -87,17 +84,20 @@ Result<void> Decoder::load_layers() {
 }
 
 Result<Decoder::Layer> Decoder::load_layer(const LayerParts& parts, int index) const {
+  const WeightStore& weights = memory_.weights;
   const std::string prefix = fmt::format("layers.{}.", index);
   Layer layer;
-  PENSTOCK_ASSIGN(layer.attention_norm, weights_.vector(prefix + "attn_norm", spec_.hidden_dim));
-  PENSTOCK_ASSIGN(layer.ffn_norm, weights_.vector(prefix + "ffn_norm", spec_.hidden_dim));
-  PENSTOCK_ASSIGN(layer.attention, AttentionBlock::load(spec_, parts.attention, weights_, prefix));
+  PENSTOCK_ASSIGN(layer.attention_norm, weights.vector(prefix + "attn_norm", spec_.hidden_dim));
+  PENSTOCK_ASSIGN(layer.ffn_norm, weights.vector(prefix + "ffn_norm", spec_.hidden_dim));
+  PENSTOCK_ASSIGN(layer.attention, AttentionBlock::load(spec_, parts.attention, weights, prefix));
   if (const auto* moe = std::get_if<MoePart>(&parts.ffn)) {
-    PENSTOCK_ASSIGN(layer.ffn, MoeBlock::load(spec_, *moe, weights_, prefix,
-                                              {.cache = experts_.get(), .index = index}));
+    PENSTOCK_ASSIGN(layer.ffn, MoeBlock::load(spec_, *moe, weights, prefix,
+                                              {.banks = memory_.banks.get(),
+                                               .cache = memory_.cache.get(),
+                                               .index = index}));
   } else {
     PENSTOCK_ASSIGN(layer.ffn,
-                    DenseFfnBlock::load(std::get<DensePart>(parts.ffn), weights_, prefix));
+                    DenseFfnBlock::load(std::get<DensePart>(parts.ffn), weights, prefix));
   }
   return layer;
 }
@@ -137,12 +137,18 @@ Result<void> Decoder::step(std::span<const SequenceSlice> batch, std::span<float
 }
 
 std::optional<WeightsRead> Decoder::read_weights() {
-  return WeightsRead{.bytes = weights_.bytes(),
-                     .seconds = read_seconds(*pool_, compute_.isa, weights_.runs())};
+  std::vector<std::span<const std::byte>> runs = memory_.weights.runs();
+  if (memory_.banks != nullptr) {
+    const auto of_banks = memory_.banks->runs();
+    runs.insert(runs.end(), of_banks.begin(), of_banks.end());
+  }
+  uint64_t bytes = 0;
+  for (const auto& run : runs) bytes += run.size();
+  return WeightsRead{.bytes = bytes, .seconds = read_seconds(*pool_, compute_.isa, runs)};
 }
 
 std::optional<ExpertCounts> Decoder::expert_counts() const {
-  return experts_ ? std::optional(experts_->counts()) : std::nullopt;
+  return memory_.cache ? std::optional(memory_.cache->counts()) : std::nullopt;
 }
 
 void Decoder::set_profile(Profile* profile) {
@@ -198,7 +204,7 @@ Result<void> Decoder::run_layer(const StepTokens& step, int index, Rows<float> x
   const auto h = scratch_rows(h_, x.n_rows, x.cols);
   const auto y = scratch_rows(y_, x.n_rows, x.cols);
   normalise(x, layer.attention_norm, h);
-  layer.attention.forward(compute_, step, kv_, index, attention_, h, y);
+  layer.attention.forward(compute_, step, memory_.kv, index, attention_, h, y);
   add_residual(y, x);
   normalise(x, layer.ffn_norm, h);
   const auto forward = [&]<class Block>(const Block& ffn) -> Result<void> {

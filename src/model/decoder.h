@@ -8,6 +8,7 @@
 
 #include "base/scratch.h"
 #include "cpu/pool.h"
+#include "memory/bank_store.h"
 #include "memory/expert_cache.h"
 #include "memory/kv_store.h"
 #include "memory/weights.h"
@@ -19,22 +20,29 @@
 
 namespace penstock {
 
+// Where all of a model is. Routed experts are in a bank or on disk behind the cache, by layer; else
+// among the weights.
+struct ModelMemory {
+  WeightStore weights;
+  std::unique_ptr<BankStore> banks = {};    // null: there are none
+  std::unique_ptr<ExpertCache> cache = {};  // null: no expert stays on disk
+  KvStore kv;
+};
+
 class Decoder final : public LanguageModel {
  public:
   // Every tensor the parts need is found, or this is an error that names the first missing one.
-  // `experts`: null where they are among the weights.
-  static Result<std::unique_ptr<Decoder>> make(const ModelSpec& spec, WeightStore weights,
-                                               std::unique_ptr<ExpertCache> experts, KvStore kv,
+  static Result<std::unique_ptr<Decoder>> make(const ModelSpec& spec, ModelMemory memory,
                                                std::unique_ptr<Pool> pool, Isa isa,
                                                Precision precision);
 
   const ModelSpec& spec() const override { return spec_; }
-  int64_t n_pages() const override { return kv_.n_pages(); }
+  int64_t n_pages() const override { return memory_.kv.n_pages(); }
   Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
   void set_profile(Profile* profile) override;
   void set_routing_observer(RoutingObserver* observer) override { compute_.routing = observer; }
-  void copy_page(PageId from, PageId to) override { kv_.copy_page(from, to); }
-  bool ready_pages(int64_t n_pages) override { return kv_.commit_some(n_pages); }
+  void copy_page(PageId from, PageId to) override { memory_.kv.copy_page(from, to); }
+  bool ready_pages(int64_t n_pages) override { return memory_.kv.commit_some(n_pages); }
   std::optional<WeightsRead> read_weights() override;
   std::optional<ExpertCounts> expert_counts() const override;
 
@@ -45,8 +53,8 @@ class Decoder final : public LanguageModel {
     std::variant<DenseFfnBlock, MoeBlock> ffn;
   };
 
-  Decoder(ModelSpec spec, WeightStore weights, std::unique_ptr<ExpertCache> experts, KvStore kv,
-          std::unique_ptr<Pool> pool, Isa isa, Precision precision);
+  Decoder(ModelSpec spec, ModelMemory memory, std::unique_ptr<Pool> pool, Isa isa,
+          Precision precision);
   Result<void> load_layers();
   Result<Layer> load_layer(const LayerParts& parts, int index) const;
   Result<void> check(std::span<const SequenceSlice> batch, size_t n_logits) const;
@@ -58,9 +66,7 @@ class Decoder final : public LanguageModel {
   void normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const;
 
   ModelSpec spec_;
-  WeightStore weights_;
-  std::unique_ptr<ExpertCache> experts_;
-  KvStore kv_;
+  ModelMemory memory_;
   std::unique_ptr<Pool> pool_;
   std::vector<FastActivations> activations_;
   Compute compute_;

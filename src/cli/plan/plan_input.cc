@@ -5,8 +5,8 @@
 #include "base/units.h"
 #include "memory/expert_slots.h"
 #include "memory/layer_set.h"
-#include "memory/profile/machine_facts.h"
 #include "memory/profile/machine_profile.h"
+#include "memory/profile/this_machine.h"
 #include "os/environment.h"
 #include "os/file.h"
 
@@ -32,26 +32,13 @@ Result<ModelDemands> read_demands(const PlanArguments& arguments, std::vector<st
   return demands;
 }
 
-// As it is now, with the rates that `doctor` measured, where it did.
-Machine this_machine(std::vector<std::string>& notes) {
-  Machine machine = machine_facts(gpus_here());
-  const FoundProfile found = find_profile(profile_path(), machine.key);
-  if (found.profile) {
-    adopt_rates(*found.profile, machine);
-    const bool is_quick = found.profile->effort == "quick";
-    notes.push_back(fmt::format("rates: measured by doctor{} on {}", is_quick ? " --quick" : "",
-                                found.profile->date));
-  } else if (!found.note.empty()) {
-    notes.push_back(found.note);
-  } else {
-    notes.push_back("rates: not known; `penstock doctor` measures them");
-  }
-  return machine;
-}
-
 // A description, or another machine's profile, which has one in it.
 Result<Machine> read_machine(const std::filesystem::path& path, std::vector<std::string>& notes) {
-  if (path.empty()) return this_machine(notes);
+  if (path.empty()) {
+    ThisMachine here = this_machine();
+    notes.push_back(std::move(here.note));
+    return std::move(here.machine);
+  }
   PENSTOCK_ASSIGN(const std::string text, read_whole_file(path, kMostDescriptionBytes));
   if (auto profile = parse_profile(text)) return std::move(profile->machine);
   auto machine = parse_machine(text);

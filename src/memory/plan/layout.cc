@@ -152,9 +152,11 @@ void LayoutMaker::fill_ram(MemoryLayout& layout) const {
     if (split.rows_in_ram) kv = most_kv_bytes_;
   }
   const uint64_t room = without(ram_budget_, fixed + kv);
-  layout.rest_on_disk = rest.n_experts > 0 && (is_told || rest.bytes > room);
-  // Slots over all of these banks would want them in RAM.
+  const bool must_be_on_disk = is_told || limits_.banks == BankPlace::kDisk;
+  // Slots in VRAM over all of these banks would want them in RAM.
   const bool must_be_in_ram = split.cover == SlotCover::kAllCachable && rest.n_experts > 0;
+  layout.rest_on_disk = rest.n_experts > 0 && limits_.banks != BankPlace::kRam &&
+                        (must_be_on_disk || rest.bytes > room);
   uint64_t experts = rest.bytes;
   if (layout.rest_on_disk && !must_be_in_ram) {
     const uint64_t slots =

@@ -11,6 +11,8 @@
 
 namespace penstock {
 
+enum class BankPlace : uint8_t { kRam, kDisk };
+
 struct Limits {
   bool use_gpu = true;          // --gpu none
   std::optional<int> gpu = {};  // --gpu N: this one, or a shortfall
@@ -21,6 +23,9 @@ struct Limits {
   std::vector<int> pin_exempt_layers = {};  // --pin-exempt-layers: not page-locked
   // --expert-slots: of VRAM where a GPU is used, else of RAM, and the banks stay on disk.
   std::optional<int64_t> expert_slots = {};
+  // Of banks that are neither page-locked nor in VRAM: all in RAM (--load read) or all on disk
+  // (--load disk).
+  std::optional<BankPlace> banks = {};
   std::optional<int64_t> kv_tokens = {};  // --kv-tokens: of all sequences together
   int n_sequences = 4;                    // --sequences: that keep a state of fixed size
   // What is left to the rest of the system.

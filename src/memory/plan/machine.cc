@@ -52,6 +52,7 @@ void MachineRam::visit_fields(Self& self, Visit& visit) {
   visit.required("total_bytes", self.total_bytes);
   visit("available_bytes", self.available_bytes);
   visit("memlock_bytes", self.memlock_bytes);
+  visit("swap_bytes", self.swap_bytes);
   visit("read_gb_s", self.read_gb_s);
 }
 

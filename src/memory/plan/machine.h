@@ -36,6 +36,7 @@ struct MachineRam {
   // That could be had now without swapping, cgroup limits counted; in JSON the total unless given.
   uint64_t available_bytes = 0;
   std::optional<uint64_t> memlock_bytes = {};  // that a process may lock; absent: all
+  std::optional<uint64_t> swap_bytes = {};     // that RAM may be moved to; absent: not known
   std::optional<double> read_gb_s = {};        // of all threads together
 
   bool operator==(const MachineRam&) const = default;

@@ -158,12 +158,6 @@ std::vector<int> places_to_try(const Machine& machine, const Limits& limits) {
 
 }  // namespace
 
-std::string_view to_string(Residency residency) {
-  constexpr std::array<std::string_view, kResidencies> kNames = {"vram", "pinned", "locked",
-                                                                 "pageable", "disk"};
-  return kNames[static_cast<size_t>(residency)];
-}
-
 std::string_view to_string(Place place) {
   constexpr std::array<std::string_view, kPlaces> kNames = {"VRAM", "RAM", "disk"};
   return kNames[static_cast<size_t>(place)];

@@ -13,20 +13,10 @@
 #include "memory/plan/limits.h"
 #include "memory/plan/machine.h"
 #include "memory/plan/prediction.h"
+#include "memory/residency.h"
 #include "memory/row_backend.h"
 
 namespace penstock {
-
-// Where a layer's bank is.
-enum class Residency : uint8_t {
-  kVram,      // whole, and nowhere else
-  kPinned,    // in page-locked RAM, which the GPU may read
-  kLocked,    // in RAM that the system may not swap out; CPU only
-  kPageable,  // in RAM that it may
-  kDisk,      // its experts come into slots as they are needed
-};
-inline constexpr int kResidencies = static_cast<int>(Residency::kDisk) + 1;
-std::string_view to_string(Residency residency);  // "vram"
 
 struct PlannedLayer {
   std::optional<Residency> bank = {};  // a dense layer has none

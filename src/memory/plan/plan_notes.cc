@@ -42,7 +42,7 @@ std::string pin_note(const Plan& plan, const Machine& machine, const Limits& lim
 
 std::string lock_note(const Plan& plan, const Machine& machine) {
   const int n = plan.n_banks(Residency::kPageable);
-  if (n == 0 || !machine.ram.memlock_bytes) return "";
+  if (n == 0 || !machine.ram.memlock_bytes || machine.ram.swap_bytes == 0) return "";
   return fmt::format(
       "{}: the system may swap them out, for the memlock limit is {} (ulimit -l raises it)",
       count(n, n_banks(plan), "banks are pageable"), format_bytes(*machine.ram.memlock_bytes));
@@ -73,16 +73,22 @@ std::string rows_note(const ModelDemands& demands, const Plan& plan) {
 
 }  // namespace
 
+std::vector<std::string> load_notes_of(const ModelDemands& demands, const Machine& machine,
+                                       const Limits& limits, const Plan& plan) {
+  std::vector<std::string> notes = {lock_note(plan, machine), kv_note(demands, limits, plan),
+                                    rows_note(demands, plan)};
+  std::erase(notes, "");
+  return notes;
+}
+
 std::vector<std::string> notes_of(const ModelDemands& demands, const Machine& machine,
                                   const Limits& limits, const Plan& plan,
                                   const std::optional<Shortfall>& left_out) {
   std::vector<std::string> notes = {gpu_note(plan, machine, limits, left_out),
-                                    pin_note(plan, machine, limits),
-                                    disk_note(demands, plan),
-                                    lock_note(plan, machine),
-                                    kv_note(demands, limits, plan),
-                                    rows_note(demands, plan)};
+                                    pin_note(plan, machine, limits), disk_note(demands, plan)};
   std::erase(notes, "");
+  const auto others = load_notes_of(demands, machine, limits, plan);
+  notes.insert(notes.end(), others.begin(), others.end());
   return notes;
 }
 

@@ -14,4 +14,8 @@ std::vector<std::string> notes_of(const ModelDemands& demands, const Machine& ma
                                   const Limits& limits, const Plan& plan,
                                   const std::optional<Shortfall>& left_out);
 
+// Of these, what a load's report does not show by itself.
+std::vector<std::string> load_notes_of(const ModelDemands& demands, const Machine& machine,
+                                       const Limits& limits, const Plan& plan);
+
 }  // namespace penstock

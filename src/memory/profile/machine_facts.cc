@@ -38,6 +38,7 @@ Machine machine_facts(const GpuReport& gpus) {
   if (const uint64_t limit = memlock_limit(); limit != kNoMemlockLimit) {
     machine.ram.memlock_bytes = limit;
   }
+  machine.ram.swap_bytes = swap_bytes();
   machine.cpu.n_cores = static_cast<int>(cores.size());
   machine.cpu.n_threads = static_cast<int>(topology.cpus.size());
   machine.key = key_of(machine, gpus);

@@ -15,22 +15,38 @@ Result<MoeBlock> MoeBlock::load(const ModelSpec& spec, const MoePart& part,
   const auto name = [&](std::string_view tensor) { return fmt::format("{}{}", prefix, tensor); };
   MoeBlock block;
   block.part_ = part;
-  block.layer_ = layer;
+  block.layer_ = layer.index;
   PENSTOCK_ASSIGN(block.router_, weights.matrix(name("router")));
   if (part.router.has_bias) {
     PENSTOCK_ASSIGN(block.router_bias_, weights.vector(name("router_bias"), part.n_experts));
   }
-  for (int e = 0; layer.cache == nullptr && e < part.n_experts; ++e) {
-    ExpertMatrices& expert = block.experts_.emplace_back();
-    PENSTOCK_ASSIGN(expert.gate, weights.matrix(fmt::format("{}experts.{}.gate", prefix, e)));
-    PENSTOCK_ASSIGN(expert.up, weights.matrix(fmt::format("{}experts.{}.up", prefix, e)));
-    PENSTOCK_ASSIGN(expert.down, weights.matrix(fmt::format("{}experts.{}.down", prefix, e)));
-  }
+  PENSTOCK_TRY(block.find_experts(weights, prefix, layer));
   if (part.shared_dim > 0) {
     const DensePart shared = {.dim = part.shared_dim, .bias = spec.mlp_bias};
     PENSTOCK_ASSIGN(block.shared_, DenseFfnBlock::load(shared, weights, name("shared.")));
   }
   return block;
+}
+
+Result<void> MoeBlock::find_experts(const WeightStore& weights, std::string_view prefix,
+                                    const LayerExperts& layer) {
+  const bool has_bank = layer.banks != nullptr && layer.banks->has(layer.index);
+  if (!has_bank && layer.cache != nullptr) {
+    cache_ = layer.cache;
+    return {};
+  }
+  for (int e = 0; e < part_.n_experts; ++e) {
+    if (has_bank) {
+      experts_.push_back(layer.banks->matrices(
+          {.layer = static_cast<uint16_t>(layer.index), .index = static_cast<uint16_t>(e)}));
+      continue;
+    }
+    ExpertMatrices& expert = experts_.emplace_back();
+    PENSTOCK_ASSIGN(expert.gate, weights.matrix(fmt::format("{}experts.{}.gate", prefix, e)));
+    PENSTOCK_ASSIGN(expert.up, weights.matrix(fmt::format("{}experts.{}.up", prefix, e)));
+    PENSTOCK_ASSIGN(expert.down, weights.matrix(fmt::format("{}experts.{}.down", prefix, e)));
+  }
+  return {};
 }
 
 Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
@@ -39,7 +55,7 @@ Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, B
   std::vector<Group> groups = group_by_expert(compute, step, buffers);
   if (compute.routing != nullptr) tell(*compute.routing, groups);
   const auto outputs = scratch_rows(buffers.output, h.n_rows * part_.top_k, h.cols);
-  if (layer_.cache != nullptr) {
+  if (cache_ != nullptr) {
     PENSTOCK_TRY(run_from_disk(compute, groups, buffers, h, outputs));
   } else {
     for (Group& group : groups) group.matrices = &experts_[static_cast<size_t>(group.expert)];
@@ -58,7 +74,7 @@ Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, B
 void MoeBlock::tell(RoutingObserver& observer, std::span<const Group> groups) const {
   std::vector<int> experts;
   for (const Group& group : groups) experts.push_back(group.expert);
-  observer.visit(layer_.index, experts);
+  observer.visit(layer_, experts);
 }
 
 Result<void> MoeBlock::run_from_disk(const Compute& compute, std::span<const Group> groups,
@@ -68,7 +84,7 @@ Result<void> MoeBlock::run_from_disk(const Compute& compute, std::span<const Gro
   while (!left.empty()) {
     std::vector<int> wanted;
     for (const Group& group : left) wanted.push_back(group.expert);
-    ExpertWave wave = layer_.cache->begin(layer_.index, wanted);
+    ExpertWave wave = cache_->begin(layer_, wanted);
     for (;;) {
       PENSTOCK_ASSIGN(const std::vector<LeasedExpert> landed, wave.next());
       if (landed.empty()) break;

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/scratch.h"
 #include "kernels/router/router.h"
+#include "memory/bank_store.h"
 #include "memory/expert_cache.h"
 #include "memory/weights.h"
 #include "model/blocks/dense_ffn_block.h"
@@ -40,10 +41,11 @@ class MoeBlock {
     std::vector<Worker> workers = {};
   };
 
-  // The number of the block's layer and, where the experts stay on disk, the cache that has them,
-  // which outlives the block.
+  // The number of the block's layer, and where its experts may be: in a bank, else on disk behind
+  // the cache; without both among the weights. All outlive the block.
   struct LayerExperts {
-    ExpertCache* cache = nullptr;  // null: they are among the weights
+    const BankStore* banks = nullptr;
+    ExpertCache* cache = nullptr;
     int index = 0;
   };
   static Result<MoeBlock> load(const ModelSpec& spec, const MoePart& part,
@@ -65,6 +67,8 @@ class MoeBlock {
     const ExpertMatrices* matrices = nullptr;
   };
 
+  Result<void> find_experts(const WeightStore& weights, std::string_view prefix,
+                            const LayerExperts& layer);
   void choose(const Compute& compute, Buffers& buffers, Rows<const float> h) const;
   std::vector<Group> group_by_expert(const Compute& compute, const StepTokens& step,
                                      Buffers& buffers) const;
@@ -95,7 +99,8 @@ class MoeBlock {
   MatrixView router_;
   std::vector<float> router_bias_;
   std::vector<ExpertMatrices> experts_;  // empty: they stay on disk
-  LayerExperts layer_;
+  ExpertCache* cache_ = nullptr;         // then has them
+  int layer_ = 0;
   std::optional<DenseFfnBlock> shared_;
 };
 

@@ -60,8 +60,12 @@ class MoeBlockTest : public testing::Test {
     for (int id = 0; id < 4; ++id) four.cpus.push_back({.id = id, .core = id});
     const auto pool = Pool::make({.n_threads = n_threads, .pin = false, .topology = four}).value();
     const WeightStore weights =
-        WeightStore::load(checkpoint_,
-                          {.mode = LoadMode::kRead, .pool = pool.get(), .interleave = interleave})
+        WeightStore::load(checkpoint_, {.pool = pool.get(), .interleave = interleave}).value();
+    const std::vector<Residency> residencies(kLayer + 1,
+                                             n_slots > 0 ? Residency::kDisk : Residency::kPageable);
+    const auto banks =
+        BankStore::load(checkpoint_,
+                        {.residencies = residencies, .pool = pool.get(), .interleave = interleave})
             .value();
     const auto cache =
         n_slots > 0
@@ -69,7 +73,8 @@ class MoeBlockTest : public testing::Test {
                   .value()
             : nullptr;
     const MoeBlock block =
-        MoeBlock::load({}, kPart, weights, kPrefix, {.cache = cache.get(), .index = kLayer})
+        MoeBlock::load({}, kPart, weights, kPrefix,
+                       {.banks = banks.get(), .cache = cache.get(), .index = kLayer})
             .value();
     std::vector<FastActivations> activations;
     const Compute compute = {.pool = pool.get(),
