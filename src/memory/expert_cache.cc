@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 ExpertCounts ExpertCounts::since(const ExpertCounts& earlier) const {
   return {.n_hits = n_hits - earlier.n_hits,
           .n_misses = n_misses - earlier.n_misses,
+          .n_prefetches = n_prefetches - earlier.n_prefetches,
+          .n_prefetches_used = n_prefetches_used - earlier.n_prefetches_used,
           .bytes_read = bytes_read - earlier.bytes_read,
           .wait_seconds = wait_seconds - earlier.wait_seconds};
 }
@@ -30,7 +32,7 @@ ExpertWave::ExpertWave(ExpertWave&& other) noexcept
       leased_slots_(std::move(other.leased_slots_)),
       hits_(std::move(other.hits_)),
       misses_(std::move(other.misses_)),
-      reads_(std::exchange(other.reads_, std::nullopt)) {}
+      reads_(std::move(other.reads_)) {}
 
 ExpertWave::~ExpertWave() {
   if (cache_ != nullptr) cache_->give_back(*this);
@@ -42,12 +44,8 @@ Result<std::vector<LeasedExpert>> ExpertWave::next() {
   const auto began = Clock::now();
   for (size_t i = 0; i < misses_.size();) {
     const Miss miss = misses_[i];
-    bool is_there = true;
-    for (size_t r = miss.first_request; r < miss.first_request + miss.n_requests; ++r) {
-      // Only for the first: then with those that have landed meanwhile.
-      if (landed.empty()) PENSTOCK_TRY(reads_->wait_for(r));
-      is_there &= reads_->is_done(r);
-    }
+    // Only for the first: then with those that have landed meanwhile.
+    PENSTOCK_ASSIGN(const bool is_there, has_landed(miss, /*wait=*/landed.empty()));
     if (!is_there) {
       ++i;
       continue;
@@ -56,10 +54,17 @@ Result<std::vector<LeasedExpert>> ExpertWave::next() {
     landed.push_back({miss.which, cache_->matrices(miss.slot)});
     misses_.erase(misses_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  // Which of them could not be read, if one could not.
-  if (misses_.empty() && reads_) PENSTOCK_TRY(reads_->wait());
   cache_->counts_.wait_seconds += std::chrono::duration<double>(Clock::now() - began).count();
   return landed;
+}
+
+Result<bool> ExpertWave::has_landed(const Miss& miss, bool wait) {
+  ReadBatch& reads = reads_[miss.batch];
+  for (size_t r = miss.first_request; r < miss.first_request + miss.n_requests; ++r) {
+    if (!wait && !reads.is_done(r)) return false;
+    PENSTOCK_TRY(reads.wait_for(r));
+  }
+  return true;
 }
 
 Result<std::unique_ptr<ExpertCache>> ExpertCache::make(const Checkpoint& checkpoint,
@@ -88,19 +93,22 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::make(const Checkpoint& checkpo
   SlotTable table(
       spec.n_layers(), spec.moe.n_experts, n_slots,
       std::make_unique<ForecastPolicy>(spec.n_layers(), spec.moe.n_experts, spec.moe.top_k));
-  std::unique_ptr<ExpertCache> cache(new ExpertCache(
-      std::move(layout), std::move(files), *std::move(memory), std::move(queue), std::move(table)));
+  std::unique_ptr<ExpertCache> cache(new ExpertCache(std::move(layout), std::move(files),
+                                                     *std::move(memory), std::move(queue),
+                                                     std::move(table), spec.moe.top_k));
   cache->note_ = std::move(note);
   return cache;
 }
 
 ExpertCache::ExpertCache(ExpertLayout layout, std::vector<DirectFile> files, AnonymousMemory memory,
-                         std::unique_ptr<ReadQueue> queue, SlotTable table)
+                         std::unique_ptr<ReadQueue> queue, SlotTable table, int top_k)
     : table_(std::move(table)),
       layout_(std::move(layout)),
       files_(std::move(files)),
       memory_(std::move(memory)),
-      queue_(std::move(queue)) {}
+      queue_(std::move(queue)),
+      is_unused_(static_cast<size_t>(table_.n_slots())),
+      judge_(top_k) {}
 
 ExpertCache::~ExpertCache() { PENSTOCK_CHECK(!has_wave_, "a wave outlives its cache"); }
 
@@ -124,7 +132,6 @@ size_t ExpertCache::add_reads(size_t slot, std::vector<ReadRequest>& requests) {
   const auto parts = layout_.parts(*table_.held_by(slot));
   for (const ExpertLayout::Part& part : parts) {
     requests.push_back({&files_[part.file], part.offset, bytes(slot).subspan(part.at, part.bytes)});
-    counts_.bytes_read += part.bytes;
   }
   return parts.size();
 }
@@ -133,27 +140,96 @@ ExpertWave ExpertCache::begin(int layer, std::span<const int> experts) {
   PENSTOCK_CHECK(!has_wave_, "two waves at a time");
   PENSTOCK_CHECK(!experts.empty(), "a wave of nothing");
   has_wave_ = true;
+  judge_guesses(layer, experts);
+  settle_prefetches();
   ExpertWave wave(*this);
   std::vector<ReadRequest> requests;
+  std::vector<ExpertWave::Miss> misses;  // of `requests`
   for (const SlotTable::Lease& lease : table_.lease(layer, experts)) {
     wave.members_.push_back(lease.which);
     wave.leased_slots_.push_back(lease.slot);
-    if (lease.is_hit) {
-      wave.hits_.push_back({lease.which, matrices(lease.slot)});
-    } else {
+    counts_.n_prefetches_used += lease.is_hit && is_unused_[lease.slot] ? 1 : 0;
+    is_unused_[lease.slot] = false;
+    if (!lease.is_hit) {
       const size_t first = requests.size();
-      wave.misses_.push_back({lease.which, lease.slot, first, add_reads(lease.slot, requests)});
+      misses.push_back({lease.which, lease.slot, 0, first, add_reads(lease.slot, requests)});
+      counts_.bytes_read += layout_.expert_bytes(*table_.held_by(lease.slot));
+    } else if (!adopt_prefetch(wave, lease)) {
+      wave.hits_.push_back({lease.which, matrices(lease.slot)});
     }
+  }
+  if (!requests.empty()) {
+    for (ExpertWave::Miss& miss : misses) miss.batch = wave.reads_.size();
+    wave.misses_.insert(wave.misses_.end(), misses.begin(), misses.end());
+    wave.reads_.push_back(queue_->submit(requests));
   }
   counts_.n_hits += std::ssize(wave.hits_);
   counts_.n_misses += std::ssize(wave.misses_);
-  if (!requests.empty()) wave.reads_.emplace(queue_->submit(requests));
   return wave;
+}
+
+void ExpertCache::prefetch(int layer, std::span<const ExpertGuess> guesses) {
+  constexpr int64_t kPartOfSlots = 4;
+  settle_prefetches();
+  for (Prefetch& earlier : prefetches_) {
+    earlier.reads.cancel();
+    earlier.is_cancelled = true;
+  }
+  guessed_layer_ = layer;
+  guesses_.clear();
+  std::vector<int> experts;  // those that shall be there
+  for (const ExpertGuess& guess : guesses) {
+    const bool is_there = table_.has(layer, guess.expert);
+    if (!is_there) guesses_.push_back(guess);
+    if (is_there || judge_.is_worth_a_read(guess.rank)) experts.push_back(guess.expert);
+  }
+  const auto most = static_cast<size_t>(n_slots() / kPartOfSlots);
+  const size_t n = most - std::min(most, prefetches_.size());
+  for (const SlotTable::Lease& lease : table_.fill_ahead(layer, experts, n)) {
+    std::vector<ReadRequest> requests;
+    add_reads(lease.slot, requests);
+    prefetches_.push_back({lease.slot, queue_->submit(requests, ReadPriority::kPrefetch)});
+    ++counts_.n_prefetches;
+  }
+}
+
+void ExpertCache::judge_guesses(int layer, std::span<const int> experts) {
+  if (layer != std::exchange(guessed_layer_, -1)) return;
+  for (const ExpertGuess& guess : guesses_) {
+    judge_.tell(guess.rank, std::ranges::find(experts, guess.expert) != experts.end());
+  }
+}
+
+bool ExpertCache::adopt_prefetch(ExpertWave& wave, const SlotTable::Lease& lease) {
+  const auto found = std::ranges::find(prefetches_, lease.slot, &Prefetch::slot);
+  if (found == prefetches_.end()) return false;
+  found->reads.make_demand();
+  wave.misses_.push_back({lease.which, lease.slot, wave.reads_.size(), 0, found->reads.size()});
+  wave.reads_.push_back(std::move(found->reads));
+  prefetches_.erase(found);
+  counts_.bytes_read += layout_.expert_bytes(*table_.held_by(lease.slot));
+  ++counts_.n_prefetches_used;
+  return true;
+}
+
+// What was cancelled has few reads in flight, which were begun a layer ago: they are waited for, so
+// that nobody finds a slot whose expert will not come.
+void ExpertCache::settle_prefetches() {
+  std::erase_if(prefetches_, [&](Prefetch& prefetch) {
+    bool has_ended = true;
+    for (size_t r = 0; r < prefetch.reads.size(); ++r) has_ended &= prefetch.reads.is_done(r);
+    if (!has_ended && !prefetch.is_cancelled) return false;
+    const bool is_there = prefetch.reads.wait().has_value() && verify(prefetch.slot).has_value();
+    if (is_there) counts_.bytes_read += layout_.expert_bytes(*table_.held_by(prefetch.slot));
+    table_.give_back(prefetch.slot, is_there);
+    is_unused_[prefetch.slot] = is_there;
+    return true;
+  });
 }
 
 // A slot keeps what was there or was read.
 void ExpertCache::give_back(ExpertWave& wave) {
-  wave.reads_.reset();
+  wave.reads_.clear();
   for (const size_t slot : wave.leased_slots_) {
     const bool is_missing =
         std::ranges::find(wave.misses_, slot, &ExpertWave::Miss::slot) != wave.misses_.end();

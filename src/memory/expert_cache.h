@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
 #include "memory/expert_layout.h"
+#include "memory/prefetch_judge.h"
 #include "memory/slot_table.h"
 #include "os/direct_io.h"
 #include "os/memory.h"
@@ -22,8 +23,10 @@ namespace penstock {
 
 // What a cache did since it was made.
 struct ExpertCounts {
-  int64_t n_hits = 0;
-  int64_t n_misses = 0;
+  int64_t n_hits = 0;             // experts that were there when they were asked for
+  int64_t n_misses = 0;           // those that were not, though some were on their way
+  int64_t n_prefetches = 0;       // experts that were read ahead,
+  int64_t n_prefetches_used = 0;  // and of them those that were asked for next
   uint64_t bytes_read = 0;
   double wait_seconds = 0.0;  // of steps, for reads
 
@@ -60,16 +63,18 @@ class ExpertWave {
   struct Miss {
     size_t which;
     size_t slot;
+    size_t batch;  // of reads_
     size_t first_request, n_requests;
   };
+  Result<bool> has_landed(const Miss& miss, bool wait);
   explicit ExpertWave(ExpertCache& cache) : cache_(&cache) {}
 
   ExpertCache* cache_;
   std::vector<size_t> members_;
   std::vector<size_t> leased_slots_;
   std::vector<LeasedExpert> hits_;
-  std::vector<Miss> misses_;  // not yet returned
-  std::optional<ReadBatch> reads_;
+  std::vector<Miss> misses_;      // not yet returned
+  std::vector<ReadBatch> reads_;  // one for all that began with the wave, others for prefetches
 };
 
 // One thread at a time: the engine's.
@@ -94,11 +99,22 @@ class ExpertCache {
   // and begins to read those that are not there. One wave at a time.
   ExpertWave begin(int layer, std::span<const int> experts);
 
+  // Begins to read those of the guesses, each of another expert, that are not there and worth it,
+  // behind all that a wave reads; the layer's next wave shows which of them came true. Takes up a
+  // quarter of the slots at most, and gives up what was read ahead before and nobody asked for.
+  void prefetch(int layer, std::span<const ExpertGuess> guesses);
+
  private:
   friend class ExpertWave;
+  // An expert that is read ahead.
+  struct Prefetch {
+    size_t slot;
+    ReadBatch reads;
+    bool is_cancelled = false;
+  };
 
   ExpertCache(ExpertLayout layout, std::vector<DirectFile> files, AnonymousMemory memory,
-              std::unique_ptr<ReadQueue> queue, SlotTable table);
+              std::unique_ptr<ReadQueue> queue, SlotTable table, int top_k);
   std::span<std::byte> bytes(size_t slot) const;
   // The matrices of what a slot holds.
   ExpertMatrices matrices(size_t slot) const;
@@ -107,13 +123,24 @@ class ExpertCache {
   // What a slot was read into, if that expert was not compared before.
   Result<void> verify(size_t slot);
   void give_back(ExpertWave& wave);
+  // A slot that was read ahead for becomes part of the wave; false: it was not.
+  bool adopt_prefetch(ExpertWave& wave, const SlotTable::Lease& lease);
+  // Tells the judge which guesses of the layer's experts came true.
+  void judge_guesses(int layer, std::span<const int> experts);
+  // Slots of prefetches whose reads have ended are as any other again.
+  void settle_prefetches();
 
   SlotTable table_;
   ExpertLayout layout_;
   std::vector<DirectFile> files_;
   AnonymousMemory memory_;  // [n_slots][slot_bytes]
   std::unique_ptr<ReadQueue> queue_;
-  std::set<ExpertId> verified_;  // against a pack's checksums
+  std::vector<Prefetch> prefetches_;  // gone before the queue
+  std::vector<bool> is_unused_;       // of each slot: read ahead, and not asked for since
+  PrefetchJudge judge_;
+  int guessed_layer_ = -1;
+  std::vector<ExpertGuess> guesses_;  // of that layer's experts, those that had no slot
+  std::set<ExpertId> verified_;       // against a pack's checksums
   ExpertCounts counts_;
   std::string note_;
   bool has_wave_ = false;

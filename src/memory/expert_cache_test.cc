@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -151,8 +152,62 @@ TEST_F(ExpertCacheTest, WhatWasUsedMostAndLastStays) {
   EXPECT_EQ(cache->counts().n_misses, misses + 1);
 }
 
-// Whatever is asked for, in any order and by any number of slots: each expert comes once, is the
-// right one, and hits and misses add up.
+std::vector<ExpertGuess> guesses_of(std::span<const int> experts) {
+  std::vector<ExpertGuess> guesses;
+  for (const int expert : experts) guesses.push_back({.expert = expert, .rank = 0});
+  return guesses;
+}
+
+TEST_F(ExpertCacheTest, WhatIsReadAheadIsThereAndReadOnce) {
+  write(Order::kExpertByExpert, 0);
+  const auto cache = make(16);
+  constexpr std::array kNow = {0, 1};
+  constexpr std::array kNext = {4, 5, 6};
+  {
+    ExpertWave wave = cache->begin(0, kNow);
+    cache->prefetch(2, guesses_of(std::array{4, 5, 9}));
+    EXPECT_EQ(take_all(wave, 0, kNow).size(), 2u);
+  }
+  ExpertWave wave = cache->begin(2, kNext);
+  EXPECT_EQ(take_all(wave, 2, kNext).size(), 3u);
+  EXPECT_EQ(cache->counts().n_prefetches, 3);
+  EXPECT_EQ(cache->counts().n_prefetches_used, 2);
+  EXPECT_EQ(cache->counts().n_hits + cache->counts().n_misses, 5);
+}
+
+TEST_F(ExpertCacheTest, GuessesThatDoNotComeTrueAreNoLongerRead) {
+  write(Order::kExpertByExpert, 0);
+  const auto cache = make(16);
+  int64_t n_vain = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const int guessed = i % kExperts;
+    const std::array wanted = {(guessed + kExperts / 2) % kExperts};
+    const int64_t before = cache->counts().n_prefetches;
+    cache->prefetch(2, guesses_of(std::array{guessed}));
+    n_vain = cache->counts().n_prefetches - before;
+    ExpertWave wave = cache->begin(2, wanted);
+    take_all(wave, 2, wanted);
+  }
+  EXPECT_EQ(n_vain, 0) << "none of two thousand came true";
+}
+
+TEST_F(ExpertCacheTest, ADamagedExpertThatIsReadAheadIsAnErrorWhenItIsWanted) {
+  write(Order::kExpertByExpert, 0);
+  const auto cache = make(16);
+  constexpr std::array kLate = {11};
+  std::filesystem::resize_file(path_, 100'000);
+  cache->prefetch(2, guesses_of(kLate));
+  for (int round = 0; round < 2; ++round) {
+    ExpertWave wave = cache->begin(2, kLate);
+    EXPECT_FALSE(wave.next()) << round;
+  }
+  constexpr std::array kEarly = {0};
+  ExpertWave wave = cache->begin(0, kEarly);
+  EXPECT_EQ(take_all(wave, 0, kEarly).size(), 1u);
+}
+
+// Whatever is asked for and read ahead, in any order and by any number of slots: each expert comes
+// once, is the right one, and hits and misses add up.
 TEST_F(ExpertCacheTest, RandomWavesBringEveryExpert) {
   for (const uint32_t seed : {1, 2, 3, 4}) {
     SCOPED_TRACE(seed);
@@ -171,6 +226,13 @@ TEST_F(ExpertCacheTest, RandomWavesBringEveryExpert) {
         n_asked += std::ssize(left);
         while (!left.empty()) {
           ExpertWave wave = cache->begin(layer, left);
+          if (random() % 2 == 0) {
+            std::vector<int> ahead(kExperts);
+            std::iota(ahead.begin(), ahead.end(), 0);
+            std::ranges::shuffle(ahead, random);
+            ahead.resize(random() % kExperts);
+            cache->prefetch(random() % 4 == 0 ? layer : 2 - layer, guesses_of(ahead));
+          }
           ASSERT_FALSE(wave.members().empty());
           ASSERT_LE(std::ssize(wave.members()), cache->n_slots());
           std::vector<size_t> members(wave.members().begin(), wave.members().end());

@@ -35,9 +35,7 @@ std::vector<SlotTable::Lease> SlotTable::lease(int layer, std::span<const int> e
       missing.push_back(which);
       continue;
     }
-    PENSTOCK_CHECK(!is_leased(static_cast<size_t>(slot)), "an expert is leased twice");
-    states_[static_cast<size_t>(slot)] = State::kLeased;
-    --n_idle_;
+    take(static_cast<size_t>(slot), State::kLeased);
     leases.push_back({which, static_cast<size_t>(slot), /*is_hit=*/true});
   }
   missing.resize(std::min(missing.size(), n_idle_));
@@ -49,17 +47,54 @@ std::vector<SlotTable::Lease> SlotTable::lease(int layer, std::span<const int> e
 
   const std::vector<size_t> slots = victims(missing.size());
   for (size_t i = 0; i < slots.size(); ++i) {
-    put(id_of(layer, experts[missing[i]]), slots[i]);
+    put(id_of(layer, experts[missing[i]]), slots[i], State::kLeased);
     leases.push_back({missing[i], slots[i], /*is_hit=*/false});
   }
   return leases;
 }
 
+std::vector<SlotTable::Lease> SlotTable::fill_ahead(int layer, std::span<const int> experts,
+                                                    size_t n) {
+  std::vector<size_t> missing;
+  std::vector<std::pair<size_t, State>> kept;  // for as long as victims are chosen
+  for (size_t which = 0; which < experts.size(); ++which) {
+    const int32_t slot = slot_of(id_of(layer, experts[which]));
+    if (slot == kNoSlot) {
+      missing.push_back(which);
+    } else if (is_idle(static_cast<size_t>(slot))) {
+      kept.emplace_back(slot, states_[static_cast<size_t>(slot)]);
+      take(static_cast<size_t>(slot), State::kLeased);
+    }
+  }
+  missing.resize(std::min({missing.size(), n, n_idle_}));
+  const std::vector<size_t> slots = victims(missing.size());
+  for (const auto& [slot, state] : kept) {
+    states_[slot] = state;
+    ++n_idle_;
+  }
+  std::vector<Lease> filled;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    put(id_of(layer, experts[missing[i]]), slots[i], State::kFilling);
+    filled.push_back({missing[i], slots[i], /*is_hit=*/false});
+  }
+  return filled;
+}
+
+void SlotTable::take(size_t slot, State state) {
+  PENSTOCK_CHECK(!is_leased(slot), "an expert is leased twice");
+  if (is_idle(slot)) --n_idle_;
+  states_[slot] = state;
+}
+
 void SlotTable::give_back(size_t slot, bool keeps) {
-  PENSTOCK_CHECK(is_leased(slot), "a slot is given back that nobody leased");
+  PENSTOCK_CHECK(!is_idle(slot), "a slot is given back that nobody has");
   ++n_idle_;
   states_[slot] = keeps ? State::kIdle : State::kEmpty;
   if (!keeps) slot_of(holds_[slot]) = kNoSlot;
+}
+
+bool SlotTable::has(int layer, int expert) const {
+  return slot_of_[place_of(id_of(layer, expert))] != kNoSlot;
 }
 
 std::optional<ExpertId> SlotTable::held_by(size_t slot) const {
@@ -71,7 +106,7 @@ std::vector<size_t> SlotTable::victims(size_t n) {
   policy_->rate(holds_, worth_);
   candidates_.clear();
   for (size_t slot = 0; slot < states_.size(); ++slot) {
-    if (is_leased(slot)) continue;
+    if (!is_idle(slot)) continue;
     const bool is_empty = states_[slot] == State::kEmpty;
     candidates_.emplace_back(is_empty ? -std::numeric_limits<double>::infinity() : worth_[slot],
                              slot);
@@ -82,14 +117,13 @@ std::vector<size_t> SlotTable::victims(size_t n) {
   return slots;
 }
 
-void SlotTable::put(ExpertId id, size_t slot) {
+void SlotTable::put(ExpertId id, size_t slot, State state) {
   if (states_[slot] == State::kIdle) {
     slot_of(holds_[slot]) = kNoSlot;
     policy_->evicted(holds_[slot]);
   }
   holds_[slot] = id;
-  states_[slot] = State::kLeased;
-  --n_idle_;
+  take(slot, state);
   slot_of(id) = static_cast<int32_t>(slot);
 }
 

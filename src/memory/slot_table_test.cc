@@ -82,6 +82,31 @@ TEST(SlotTable, WhatWasNotReadIsNotThere) {
   EXPECT_TRUE(rig.policy->victims.empty());
 }
 
+TEST(SlotTable, WhatIsFilledAheadIsNoUseYetAndTakesNoneOfItsOwn) {
+  Rig rig(4);
+  rig.policy->worths[1][5] = 1;  // little, but it will be asked for
+  rig.policy->worths[0][2] = 3;
+  rig.policy->worths[0][3] = 2;
+  rig.visit(1, {5});
+  rig.visit(0, {2, 3, 4});
+  rig.policy->used = {};
+  const std::vector<int> ahead = {5, 0, 1, 2};
+  const auto filled = rig.table->fill_ahead(1, ahead, 2);
+  ASSERT_EQ(filled.size(), 2u);
+  EXPECT_EQ(filled[0].which, 1u);
+  EXPECT_EQ(filled[1].which, 2u);
+  EXPECT_EQ(rig.policy->used.second, std::vector<int>{}) << "nobody used them";
+  EXPECT_EQ(rig.policy->victims, (std::vector<ExpertId>{{0, 4}, {0, 3}}));
+  EXPECT_TRUE(rig.table->has(1, 0) && rig.table->has(1, 5) && !rig.table->has(1, 2));
+  // One is leased while it is being filled, the other's reading fails.
+  const auto wave = rig.table->lease(1, std::vector{0});
+  ASSERT_EQ(wave.size(), 1u);
+  EXPECT_TRUE(wave[0].is_hit);
+  EXPECT_EQ(wave[0].slot, filled[0].slot);
+  rig.table->give_back(filled[1].slot, /*keeps=*/false);
+  EXPECT_FALSE(rig.table->has(1, 1));
+}
+
 // Against a list of slots, whatever is asked for, while other leases live: a lease keeps its
 // expert, however little that is worth.
 TEST(SlotTable, ALeasedSlotIsNeverAVictim) {

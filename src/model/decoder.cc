@@ -206,11 +206,12 @@ Result<void> Decoder::run_layer(const StepTokens& step, int index, Rows<float> x
   normalise(x, layer.attention_norm, h);
   layer.attention.forward(compute_, step, memory_.kv, index, attention_, h, y);
   add_residual(y, x);
+  const MoeBlock::Ahead ahead = guess_ahead(index, x);
   normalise(x, layer.ffn_norm, h);
   const auto forward = [&]<class Block>(const Block& ffn) -> Result<void> {
     auto& buffers = std::get<typename Block::Buffers>(ffn_);
     if constexpr (std::same_as<Block, MoeBlock>) {
-      return ffn.forward(compute_, step, buffers, h, y);
+      return ffn.forward(compute_, step, buffers, h, y, ahead);
     } else {
       ffn.forward(compute_, step, buffers, h, y);
       return {};
@@ -219,6 +220,20 @@ Result<void> Decoder::run_layer(const StepTokens& step, int index, Rows<float> x
   PENSTOCK_TRY(std::visit(forward, layer.ffn));
   add_residual(y, x);
   return {};
+}
+
+MoeBlock::Ahead Decoder::guess_ahead(int index, Rows<const float> x) {
+  // More tokens want most of a layer's experts, which then are better read in its own waves.
+  constexpr int64_t kMostTokens = 8;
+  if (memory_.cache == nullptr || index + 1 == spec_.n_layers() || x.n_rows > kMostTokens)
+    return {};
+  const Layer& next = layers_[static_cast<size_t>(index + 1)];
+  const auto* const moe = std::get_if<MoeBlock>(&next.ffn);
+  if (moe == nullptr || !moe->is_on_disk()) return {};
+  const auto h = scratch_rows(h_, x.n_rows, x.cols);
+  normalise(x, next.ffn_norm, h);
+  moe->guess_experts(compute_, std::get<MoeBlock::Buffers>(ffn_), h, guesses_);
+  return {.cache = memory_.cache.get(), .layer = index + 1, .guesses = guesses_};
 }
 
 void Decoder::write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits) {

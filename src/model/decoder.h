@@ -61,6 +61,9 @@ class Decoder final : public LanguageModel {
   void embed(const StepTokens& step, Rows<float> x) const;
   Result<void> run_layers(const StepTokens& step, Rows<float> x);
   Result<void> run_layer(const StepTokens& step, int index, Rows<float> x);
+  // What the layer after `index` will probably want of experts that stay on disk: what its router
+  // chooses for the stream as it is now, which lacks this layer's experts and the next attention.
+  MoeBlock::Ahead guess_ahead(int index, Rows<const float> x);
   void write_logits(const StepTokens& step, Rows<const float> x, std::span<float> logits);
   void add_residual(Rows<const float> y, Rows<float> x) const;
   void normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const;
@@ -77,6 +80,7 @@ class Decoder final : public LanguageModel {
   Scratch<float> x_, h_, y_;
   AttentionBlock::Buffers attention_;
   std::tuple<DenseFfnBlock::Buffers, MoeBlock::Buffers> ffn_;
+  std::vector<ExpertGuess> guesses_;
 };
 
 }  // namespace penstock

@@ -128,6 +128,12 @@ class ReadBatch {
   // Whether wait_for(i) would return at once. Takes in what has landed, as poll() does.
   bool is_done(size_t i);
 
+  // Nobody will wait for it: drops what has not begun. Requests that were not read by then fail.
+  void cancel();
+
+  // Somebody will wait for it soon: makes a demand of a prefetch.
+  void make_demand();
+
   // Those that wait make a demand of a prefetch.
 
   // Waits for all requests; the error of the first that failed.

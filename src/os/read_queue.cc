@@ -89,6 +89,7 @@ class ReadQueue::Impl {
   std::unique_ptr<Batch> add(std::span<const ReadRequest> requests, ReadPriority priority);
   void remove(Batch& batch);
   void make_demand(Batch& batch);
+  void cancel(Batch& batch);
   void advance(bool wait);
 
  private:
@@ -175,6 +176,12 @@ void ReadQueue::Impl::make_demand(Batch& batch) {
   batch.priority = ReadPriority::kDemand;
   if (batch.has_more_to_start()) demands_.push_back(&batch);
   start_pieces();
+}
+
+void ReadQueue::Impl::cancel(Batch& batch) {
+  const auto is_read = [](const Batch::Request& request) { return request.is_read; };
+  if (batch.error || std::ranges::all_of(batch.requests, is_read)) return;
+  fail_batch(batch, {.kind = ErrorKind::kCancelled, .message = "a read that was cancelled"});
 }
 
 void ReadQueue::Impl::advance(bool wait) {
@@ -327,6 +334,10 @@ bool ReadBatch::is_done(size_t i) {
   queue_->advance(/*wait=*/false);
   return state_->requests[i].is_read || state_->is_finished();
 }
+
+void ReadBatch::cancel() { queue_->cancel(*state_); }
+
+void ReadBatch::make_demand() { queue_->make_demand(*state_); }
 
 Result<void> ReadBatch::wait() {
   queue_->make_demand(*state_);

@@ -275,6 +275,36 @@ TEST(ReadQueue, APrefetchSomebodyWaitsForIsADemand) {
   ASSERT_TRUE(other.batch().wait());
 }
 
+TEST(ReadQueue, ACancelledBatchReadsNoMoreAndHoldsNobodyUp) {
+  const KnownFile file(6 * kMiB);
+  Rig rig(file, {.depth = 4, .prefetch_depth = 2});
+  ReadsInFlight cancelled =
+      prefetch(rig, file, {{.offset = 0, .bytes = kMiB}, {.offset = kMiB, .bytes = 4 * kMiB}});
+  cancelled.batch().cancel();
+  EXPECT_EQ(rig.backend->started.size(), 2u);
+  ReadsInFlight next = demand(rig, file, {{.offset = 5 * kMiB, .bytes = kMiB}});
+  EXPECT_TRUE(next.batch().wait());
+  EXPECT_EQ(rig.backend->started.size(), 3u);
+  // What was in flight lands; a request that was read whole by then is there.
+  ASSERT_TRUE(cancelled.batch().wait_for(0));
+  EXPECT_TRUE(cancelled.is_right(0));
+  const auto never = cancelled.batch().wait_for(1);
+  ASSERT_FALSE(never);
+  EXPECT_EQ(never.error().kind, ErrorKind::kCancelled);
+  EXPECT_FALSE(cancelled.batch().wait());
+  EXPECT_TRUE(cancelled.are_guards_whole());
+}
+
+TEST(ReadQueue, CancellingWhatWasReadChangesNothing) {
+  const KnownFile file(2 * kMiB);
+  Rig rig(file, {.depth = 4});
+  ReadsInFlight reads = demand(rig, file, {{.offset = 0, .bytes = kMiB}});
+  ASSERT_TRUE(reads.batch().wait());
+  reads.batch().cancel();
+  EXPECT_TRUE(reads.batch().wait());
+  EXPECT_TRUE(reads.is_right(0));
+}
+
 TEST(ReadQueue, TellsWhatLandedFirst) {
   const KnownFile file(9 * kMiB);
   Rig rig(file, {.depth = 2, .prefetch_depth = 1});

@@ -235,11 +235,17 @@ TEST(MetricsRoute, CountsWhatHappened) {
 
 TEST(Admin, ExpertsOnDiskHaveMetricsAndOthersHaveNone) {
   FakeModelOptions on_disk = saying(bytes_of("hello"));
-  on_disk.experts =
-      ExpertCounts{.n_hits = 30, .n_misses = 10, .bytes_read = 5'000'000'000, .wait_seconds = 1.5};
+  on_disk.experts = ExpertCounts{.n_hits = 30,
+                                 .n_misses = 10,
+                                 .n_prefetches = 8,
+                                 .n_prefetches_used = 6,
+                                 .bytes_read = 5'000'000'000,
+                                 .wait_seconds = 1.5};
   const RunningServer server(std::move(on_disk));
   EXPECT_EQ(server.metric(R"(penstock_expert_uses_total{from="ram"})"), 30);
   EXPECT_EQ(server.metric(R"(penstock_expert_uses_total{from="disk"})"), 10);
+  EXPECT_EQ(server.metric(R"(penstock_expert_prefetches_total{used="true"})"), 6);
+  EXPECT_EQ(server.metric(R"(penstock_expert_prefetches_total{used="false"})"), 2);
   EXPECT_EQ(server.metric("penstock_expert_read_bytes_total"), 5e9);
   EXPECT_EQ(server.metric("penstock_expert_wait_seconds_total"), 1.5);
   const RunningServer other(saying(bytes_of("hello")));

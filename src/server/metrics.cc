@@ -118,6 +118,13 @@ void append_experts(const ExpertCounts& experts, std::vector<MetricFamily>& fami
                             "Experts that layers asked for: in RAM already, or read for them.",
                             "from",
                             {{"ram", number(experts.n_hits)}, {"disk", number(experts.n_misses)}}));
+  families.push_back(family(
+      MetricType::Counter, "expert_prefetches_total",
+      "Experts read before a layer asked for them: for those that were asked for, and in vain "
+      "or not yet.",
+      "used",
+      {{"true", number(experts.n_prefetches_used)},
+       {"false", number(experts.n_prefetches - experts.n_prefetches_used)}}));
   families.push_back(counter("expert_read_bytes_total", "Of experts, from disk.",
                              static_cast<double>(experts.bytes_read)));
   families.push_back(counter("expert_wait_seconds_total", "That steps waited for those reads.",

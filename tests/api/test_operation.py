@@ -157,14 +157,15 @@ def test_a_request_may_take_only_so_long(own_server):
 
 def test_a_stream_that_waits_says_it_is_alive(own_server):
     server = own_server("--keep-alive-seconds", "0.2").wait_until_ready()
+    n_words = int(4000 / raw.PATIENCE)  # some seconds of reading
     with raw.Connection(server.port) as connection:
-        connection.request("POST", "/v1/chat/completions", raw.chat_body("word " * 4000, max_tokens=1, stream=True))
+        connection.request("POST", "/v1/chat/completions", raw.chat_body("word " * n_words, max_tokens=1, stream=True))
         events = connection.response().body
     assert b": keep-alive\n\n" in events
     assert events.endswith(b"data: [DONE]\n\n")
     # Comments are none of a client's business.
     with server.client() as client:
-        chunks = list(client.completions.create(model="smollm2", prompt="word " * 4100, max_tokens=2, stream=True))
+        chunks = list(client.completions.create(model="smollm2", prompt="word " * (n_words + 100), max_tokens=2, stream=True))
     assert chunks[-1].choices[0].finish_reason
 
 
@@ -178,7 +179,8 @@ def test_the_dashboard_asks_for_what_there_is(server):
         for target in panel.get("targets", []):
             asked |= set(re.findall(r"penstock_\w+", target["expr"]))
     # Told only where experts stay on disk (src/server/admin_test.cc).
-    of_experts = {"penstock_expert_uses_total", "penstock_expert_read_bytes_total", "penstock_expert_wait_seconds_total"}
+    of_experts = {"penstock_expert_uses_total", "penstock_expert_prefetches_total", "penstock_expert_read_bytes_total",
+                  "penstock_expert_wait_seconds_total"}
     assert of_experts <= asked
     assert len(asked) > 10
     assert asked - of_experts <= there, asked - there

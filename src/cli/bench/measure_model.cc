@@ -185,6 +185,8 @@ std::optional<ReadLimits> read_limits(LanguageModel& model) {
 // One token's share of what a row's repetitions had of experts on disk.
 struct ExpertsOfToken {
   double hit_rate = 0.0;
+  double prefetches = 0.0;       // experts that were read ahead
+  double prefetches_used = 0.0;  // of them, those that were asked for
   double bytes_read = 0.0;
   double wait_seconds = 0.0;
 };
@@ -194,12 +196,16 @@ ExpertsOfToken experts_of_token(const Row& row) {
   for (const ExpertCounts& counts : row.experts) {
     sum.n_hits += counts.n_hits;
     sum.n_misses += counts.n_misses;
+    sum.n_prefetches += counts.n_prefetches;
+    sum.n_prefetches_used += counts.n_prefetches_used;
     sum.bytes_read += counts.bytes_read;
     sum.wait_seconds += counts.wait_seconds;
   }
   const double n_tokens = static_cast<double>(row.n_tokens * std::ssize(row.experts));
   const auto n_uses = static_cast<double>(sum.n_hits + sum.n_misses);
   return {.hit_rate = static_cast<double>(sum.n_hits) / std::max(n_uses, 1.0),
+          .prefetches = static_cast<double>(sum.n_prefetches) / n_tokens,
+          .prefetches_used = static_cast<double>(sum.n_prefetches_used) / n_tokens,
           .bytes_read = static_cast<double>(sum.bytes_read) / n_tokens,
           .wait_seconds = sum.wait_seconds / n_tokens};
 }
@@ -208,8 +214,9 @@ std::string experts_text(const Row& row) {
   const ExpertsOfToken experts = experts_of_token(row);
   return fmt::format(
       "\n{}: {:.1f} % of the experts were in RAM; a token read {:.2f} MB of others and waited "
-      "{:.2f} ms for them\n",
-      row.kind, 100.0 * experts.hit_rate, experts.bytes_read * 1e-6, experts.wait_seconds * 1e3);
+      "{:.2f} ms for them; {:.1f} were read ahead, {:.1f} of these in vain\n",
+      row.kind, 100.0 * experts.hit_rate, experts.bytes_read * 1e-6, experts.wait_seconds * 1e3,
+      experts.prefetches, experts.prefetches - experts.prefetches_used);
 }
 
 Json to_json(const std::vector<Row>& rows, const LoadReport& report,
@@ -227,6 +234,8 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report,
     if (!row.experts.empty()) {
       const ExpertsOfToken experts = experts_of_token(row);
       list.back()["experts"] = {{"hit_rate", experts.hit_rate},
+                                {"prefetches_token", experts.prefetches},
+                                {"prefetches_used_token", experts.prefetches_used},
                                 {"read_bytes_token", experts.bytes_read},
                                 {"wait_s_token", experts.wait_seconds}};
     }

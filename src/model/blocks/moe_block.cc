@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "kernels/swiglu/swiglu.h"
 
@@ -50,14 +51,15 @@ Result<void> MoeBlock::find_experts(const WeightStore& weights, std::string_view
 }
 
 Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
-                               Rows<const float> h, Rows<float> y) const {
+                               Rows<const float> h, Rows<float> y, const Ahead& ahead) const {
   choose(compute, buffers, h);
   std::vector<Group> groups = group_by_expert(compute, step, buffers);
   if (compute.routing != nullptr) tell(*compute.routing, groups);
   const auto outputs = scratch_rows(buffers.output, h.n_rows * part_.top_k, h.cols);
   if (cache_ != nullptr) {
-    PENSTOCK_TRY(run_from_disk(compute, groups, buffers, h, outputs));
+    PENSTOCK_TRY(run_from_disk(compute, groups, buffers, h, outputs, ahead));
   } else {
+    ahead.prefetch();
     for (Group& group : groups) group.matrices = &experts_[static_cast<size_t>(group.expert)];
     run_experts(compute, groups, buffers, h, outputs);
   }
@@ -71,6 +73,21 @@ Result<void> MoeBlock::forward(const Compute& compute, const StepTokens& step, B
   return {};
 }
 
+void MoeBlock::guess_experts(const Compute& compute, Buffers& buffers, Rows<const float> h,
+                             std::vector<ExpertGuess>& guesses) const {
+  choose(compute, buffers, h);
+  guesses.clear();
+  for (int rank = 0; rank < part_.top_k; ++rank) {
+    for (int64_t t = 0; t < h.n_rows; ++t) {
+      const auto& choice = buffers.choices[static_cast<size_t>(t * part_.top_k + rank)];
+      const int expert = static_cast<int>(choice.expert);
+      if (std::ranges::find(guesses, expert, &ExpertGuess::expert) == guesses.end()) {
+        guesses.push_back({expert, rank});
+      }
+    }
+  }
+}
+
 void MoeBlock::tell(RoutingObserver& observer, std::span<const Group> groups) const {
   std::vector<int> experts;
   for (const Group& group : groups) experts.push_back(group.expert);
@@ -78,13 +95,15 @@ void MoeBlock::tell(RoutingObserver& observer, std::span<const Group> groups) co
 }
 
 Result<void> MoeBlock::run_from_disk(const Compute& compute, std::span<const Group> groups,
-                                     Buffers& buffers, Rows<const float> h,
-                                     Rows<float> outputs) const {
+                                     Buffers& buffers, Rows<const float> h, Rows<float> outputs,
+                                     const Ahead& ahead) const {
   std::vector<Group> left(groups.begin(), groups.end());
+  bool is_first = true;
   while (!left.empty()) {
     std::vector<int> wanted;
     for (const Group& group : left) wanted.push_back(group.expert);
     ExpertWave wave = cache_->begin(layer_, wanted);
+    if (std::exchange(is_first, false)) ahead.prefetch();
     for (;;) {
       PENSTOCK_ASSIGN(const std::vector<LeasedExpert> landed, wave.next());
       if (landed.empty()) break;

@@ -52,11 +52,31 @@ class MoeBlock {
                                const WeightStore& weights, std::string_view prefix,
                                LayerExperts layer);
 
+  // Whether its experts stay on disk.
+  bool is_on_disk() const { return cache_ != nullptr; }
+
+  // The experts that the router would choose for h: for a layer that has not come yet a guess.
+  // Each expert once, the heaviest choices first.
+  void guess_experts(const Compute& compute, Buffers& buffers, Rows<const float> h,
+                     std::vector<ExpertGuess>& guesses) const;
+
+  // Experts of the next layer that it will probably ask for: read once this layer's own reads have
+  // begun.
+  struct Ahead {
+    ExpertCache* cache = nullptr;
+    int layer = 0;
+    std::span<const ExpertGuess> guesses = {};
+
+    void prefetch() const {
+      if (!guesses.empty()) cache->prefetch(layer, guesses);
+    }
+  };
+
   // y[t] = sum over the chosen e of w_e * expert_e(h[t]), heaviest first, (+ shared(h[t])).  h, y
   // [n_tokens, hidden] Each expert's weights are read once for all tokens that chose it. Fails when
   // an expert cannot be read from disk.
   Result<void> forward(const Compute& compute, const StepTokens& step, Buffers& buffers,
-                       Rows<const float> h, Rows<float> y) const;
+                       Rows<const float> h, Rows<float> y, const Ahead& ahead) const;
 
  private:
   // Rows of one expert in the grouped buffers.
@@ -76,7 +96,8 @@ class MoeBlock {
   // The outputs of experts that have to be read: those that are there first, then the others as
   // they come, in as many waves as the cache's slots need.
   Result<void> run_from_disk(const Compute& compute, std::span<const Group> groups,
-                             Buffers& buffers, Rows<const float> h, Rows<float> outputs) const;
+                             Buffers& buffers, Rows<const float> h, Rows<float> outputs,
+                             const Ahead& ahead) const;
   // The outputs of these groups: each expert as a whole by one worker, whose caches then keep what
   // goes from one product to the next; or, where experts are too few for that, the rows of each
   // product shared by all.

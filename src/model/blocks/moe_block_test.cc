@@ -95,7 +95,7 @@ class MoeBlockTest : public testing::Test {
     MoeBlock::Buffers buffers;
     const Result<void> done = block.forward(compute, step, buffers,
                                             dense_rows(std::as_const(h_).data(), kTokens, kHidden),
-                                            dense_rows(y.data(), kTokens, kHidden));
+                                            dense_rows(y.data(), kTokens, kHidden), {});
     EXPECT_TRUE(done) << done.error().message;
     if (cache) counts_ = cache->counts();
     return y;
