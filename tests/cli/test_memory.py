@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -291,6 +292,37 @@ class ExpertsOnDisk(Folder):
         self.assertIn("experts on disk", bound.stderr)
         self.assertIn("oom_kill 0", (group / "memory.oom_control").read_text())
         self.assertLessEqual(int((group / "memory.max_usage_in_bytes").read_text()), limit)
+
+    def test_a_model_replaced_while_it_runs_is_the_old_one_or_one_clear_error(self):
+        model = self.folder / "mixture"
+
+        def while_it_runs(change, *options):
+            shutil.rmtree(model, ignore_errors=True)
+            shutil.copytree(MIXTURE, model)
+            running = subprocess.Popen([PENSTOCK, "bench", model, "--prefill", "0", "--decode", "200", "--repetitions", "30", *options],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+            while "layers" not in running.stderr.readline():  # it is loaded then
+                self.assertIsNone(running.poll())
+            change(model / "model.safetensors")
+            _, err = running.communicate(timeout=300 * PATIENCE)
+            return running.returncode, [line for line in err.splitlines() if "error" in line]
+
+        def replace(file):
+            (model / "other").write_bytes(bytes(file.stat().st_size))
+            os.rename(model / "other", file)
+
+        def cut_short(file):
+            os.truncate(file, 4096)
+
+        for options in (("--load", "map"), ("--load", "read"), ("--expert-slots", "1")):
+            with self.subTest(options):
+                self.assertEqual(while_it_runs(replace, *options), (0, []))
+        self.assertEqual(while_it_runs(cut_short, "--load", "read"), (0, []))
+        for options, words in ((("--load", "map"), "a mapped file lost bytes"), (("--expert-slots", "1"), "model.safetensors is too short")):
+            with self.subTest(options):
+                status, errors = while_it_runs(cut_short, *options)
+                self.assertEqual((status, len(errors)), (1, 1), errors)
+                self.assertIn(words, errors[0])
 
     def test_the_start_says_how_many_are_in_ram(self):
         done = penstock("bench", MIXTURE, "--prefill", 0, "--decode", 4, "--repetitions", 1, "--expert-slots", 3)
