@@ -227,7 +227,7 @@ MoeBlock::Ahead Decoder::guess_ahead(int index, Rows<const float> x) {
   constexpr int64_t kMostTokens = 8;
   if (memory_.cache == nullptr || index + 1 == spec_.n_layers() || x.n_rows > kMostTokens)
     return {};
-  const Layer& next = layers_[static_cast<size_t>(index + 1)];
+  const Layer& next = layers_[static_cast<size_t>(index) + 1];
   const auto* const moe = std::get_if<MoeBlock>(&next.ffn);
   if (moe == nullptr || !moe->is_on_disk()) return {};
   const auto h = scratch_rows(h_, x.n_rows, x.cols);

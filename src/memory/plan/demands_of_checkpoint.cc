@@ -64,9 +64,9 @@ uint64_t workspace_of(const ModelSpec& spec) {
   const int64_t attention =
       int64_t{spec.head_dim} * (2 * spec.n_heads + 2 * int64_t{spec.n_kv_heads});
   const MoeSpec& moe = spec.moe;
-  const int64_t experts = moe.top_k * 2 * (spec.hidden_dim + int64_t{moe.expert_dim}) +
+  const int64_t experts = int64_t{2} * moe.top_k * (spec.hidden_dim + int64_t{moe.expert_dim}) +
                           moe.n_experts + 2 * int64_t{moe.shared_dim} + spec.hidden_dim;
-  const int64_t dense = 2 * spec.ffn_dim;
+  const int64_t dense = int64_t{2} * spec.ffn_dim;
   const int64_t numbers = 3 * spec.hidden_dim + std::max({attention, experts, dense});
   const int64_t logits = spec.vocab_size * (kChunkTokens / kTokensALogitsRow);
   return static_cast<uint64_t>(numbers * kChunkTokens + logits) * sizeof(float);

@@ -394,7 +394,7 @@ TEST(SeedModels, EveryMachineServesEveryModel) {
   for (const std::string& name : kMachines) {
     const Machine machine = planned_machine(name);
     for (const std::string& model : kModels) {
-      SCOPED_TRACE(model + " on " + name);
+      SCOPED_TRACE(fmt::format("{} on {}", model, name));
       const Plan plan = plan_or_fail(planned_model(model), machine, {});
       EXPECT_TRUE(plan.prediction.decode.tok_s);
       EXPECT_TRUE(plan.prediction.prefill.tok_s);
