@@ -2,7 +2,9 @@
 // business (page_pool.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -46,6 +48,10 @@ class KvStore {
   template <class T>
   T* values(int layer, PageId page) const {
     return keys<T>(layer, page) + shape_.page_numbers();
+  }
+  // All that a page holds, in every layer: the same bytes in another page mean the same.
+  std::span<std::byte> page(PageId page) const {
+    return {layer_page(0, page), shape_.page_bytes()};
   }
   void copy_page(PageId from, PageId to) const;  // in every layer
   // Commits memory of the first n_pages pages, a huge OS page's worth; whether some is left. What
