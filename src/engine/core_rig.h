@@ -45,9 +45,11 @@ struct Recorder : EventSink {
 inline constexpr int32_t kEos = 299;
 
 struct Rig {
-  explicit Rig(FakeModelOptions model = {}, SchedulerOptions options = {})
-      : core(std::make_unique<FakeModel>(std::move(model)), {kEos}, options, Log::none(),
-             [this] { return now; }) {}
+  explicit Rig(FakeModelOptions model = {}, SchedulerOptions options = {},
+               std::unique_ptr<KvTier> spill = nullptr)
+      : core(
+            std::make_unique<FakeModel>(std::move(model)), {kEos}, options, Log::none(),
+            [this] { return now; }, std::move(spill)) {}
 
   struct Client {
     std::shared_ptr<Recorder> events;

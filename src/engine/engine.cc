@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <chrono>
 #include <utility>
 
 #include "os/thread_name.h"
@@ -17,18 +18,27 @@ void RequestHandle::abort() {
 }
 
 std::unique_ptr<Engine> Engine::start(std::unique_ptr<LanguageModel> model,
-                                      std::vector<int32_t> eos_ids, EngineOptions options,
-                                      Log log) {
+                                      std::vector<int32_t> eos_ids, EngineOptions options, Log log,
+                                      std::unique_ptr<KvTier> spill) {
   std::unique_ptr<Engine> engine(
-      new Engine(std::move(model), std::move(eos_ids), options, std::move(log)));
+      new Engine(std::move(model), std::move(eos_ids), options, std::move(log), std::move(spill)));
+  if (KvTier* const tier = engine->core_.spill()) {
+    tier->set_listener([raw = engine.get()] {
+      {
+        const std::scoped_lock lock(raw->mutex_);
+      }  // not between the engine's look and its wait
+      raw->changed_.notify_one();
+    });
+  }
   engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
   return engine;
 }
 
 Engine::Engine(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
-               EngineOptions options, Log log)
+               EngineOptions options, Log log, std::unique_ptr<KvTier> spill)
     : options_(options),
-      core_(std::move(model), std::move(eos_ids), options.scheduler, std::move(log)) {
+      core_(std::move(model), std::move(eos_ids), options.scheduler, std::move(log),
+            EngineCore::steady_seconds, std::move(spill)) {
   publish_stats();
 }
 
@@ -39,6 +49,7 @@ Engine::~Engine() {
   }
   changed_.notify_one();
   thread_.join();
+  if (core_.spill() != nullptr) core_.spill()->set_listener(nullptr);
 }
 
 Result<RequestHandle> Engine::submit(GenerationRequest request, std::shared_ptr<EventSink> sink) {
@@ -72,6 +83,7 @@ EngineStats Engine::stats() const {
   const std::scoped_lock lock(mutex_);
   EngineStats stats = stats_;
   stats.n_waiting += static_cast<int64_t>(submitted_.size());
+  if (core_.spill() != nullptr) stats.spill = core_.spill()->counts();
   return stats;
 }
 
@@ -82,6 +94,17 @@ void Engine::run() {
     publish_stats();
   }
   core_.end_all({.kind = ErrorKind::kCancelled, .message = "the engine is stopping"});
+  spill_the_rest();
+}
+
+void Engine::spill_the_rest() {
+  constexpr auto kLongest = std::chrono::seconds(5);  // a stop is to be quick
+  const auto limit = std::chrono::steady_clock::now() + kLongest;
+  while (core_.has_unspilled() && std::chrono::steady_clock::now() < limit) {
+    while (core_.can_spill()) core_.spill_one();
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, limit, [&] { return core_.can_spill() || !core_.has_unspilled(); });
+  }
 }
 
 bool Engine::take_submitted() {
@@ -107,14 +130,14 @@ bool Engine::take_submitted() {
 
 void Engine::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto has_work = [&] {
-    return stopping_ || !submitted_.empty() || !cache_drops_.empty() || !core_.idle();
+    return stopping_ || !submitted_.empty() || !cache_drops_.empty() || core_.can_step();
   };
-  for (bool is_left = true; is_left && !has_work();) {
+  while (!has_work()) {
     lock.unlock();
-    is_left = core_.ready_pages();
+    const bool is_left = core_.work_ahead();
     lock.lock();
+    if (!is_left) changed_.wait(lock, [&] { return has_work() || core_.can_spill(); });
   }
-  changed_.wait(lock, has_work);
 }
 
 void Engine::publish_stats() {

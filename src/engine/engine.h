@@ -55,6 +55,7 @@ struct EngineStats {
   SchedulerCounts counts = {};
   StepSeconds seconds = {};
   std::optional<ExpertCounts> experts = {};  // nothing where all are in memory
+  std::optional<KvTierCounts> spill = {};    // nothing without one
 };
 
 // Thread-safe.
@@ -62,8 +63,8 @@ class Engine {
  public:
   // eos_ids: engine/text_setup.h, end_ids.
   static std::unique_ptr<Engine> start(std::unique_ptr<LanguageModel> model,
-                                       std::vector<int32_t> eos_ids, EngineOptions options,
-                                       Log log);
+                                       std::vector<int32_t> eos_ids, EngineOptions options, Log log,
+                                       std::unique_ptr<KvTier> spill = nullptr);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // Ends what is running with a kCancelled error, after at most one step.
@@ -73,7 +74,8 @@ class Engine {
   // the queue is full. The sink is held until its last event has been pushed.
   Result<RequestHandle> submit(GenerationRequest request, std::shared_ptr<EventSink> sink);
 
-  // Gives up every page that only the prefix cache holds, between two steps; how many.
+  // Gives up every page that only the prefix cache holds, between two steps, and all spilled ones;
+  // how many of the former.
   int64_t drop_cache();
 
   // The most tokens a sequence can have: the model's context, or what the KV pages hold.
@@ -82,8 +84,10 @@ class Engine {
 
  private:
   Engine(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids, EngineOptions options,
-         Log log);
+         Log log, std::unique_ptr<KvTier> spill);
   void run();
+  // Spills what is left of the prefix cache, as long as it may take.
+  void spill_the_rest();
   // Moves what was submitted into the core and drops the cache for who asked for it, waiting while
   // there is nothing to do. False: stop.
   bool take_submitted();

@@ -18,6 +18,13 @@ Error invalid(std::string_view param, std::string message) {
   return error;
 }
 
+std::optional<PrefixSpill> make_spill(KvTier* tier, LanguageModel& model) {
+  if (tier == nullptr) return std::nullopt;
+  PENSTOCK_CHECK(model.n_states() == 0 && model.page_memory(PageId{0}).size() == tier->page_bytes(),
+                 "a spill for other pages than the model's");
+  return PrefixSpill(*tier, [&model](PageId page) { return model.page_memory(page); });
+}
+
 }  // namespace
 
 ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSink> events)
@@ -36,14 +43,18 @@ ActiveRequest::ActiveRequest(GenerationRequest request, std::shared_ptr<EventSin
 }
 
 EngineCore::EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
-                       SchedulerOptions options, Log log, Clock clock)
+                       SchedulerOptions options, Log log, Clock clock,
+                       std::unique_ptr<KvTier> spill)
     : log_(std::move(log)),
       clock_(std::move(clock)),
       model_(std::move(model)),
       eos_ids_(std::move(eos_ids)),
       vocab_size_(model_->spec().vocab_size),
       context_limit_(std::min(model_->spec().context_length, model_->n_pages() * kPageTokens)),
-      scheduler_(options, model_->spec().n_layers(), model_->n_pages(), model_->n_states()) {}
+      tier_(std::move(spill)),
+      spill_(make_spill(tier_.get(), *model_)),
+      scheduler_(options, model_->spec().n_layers(), model_->n_pages(), model_->n_states(),
+                 spill_ ? &*spill_ : nullptr) {}
 
 double EngineCore::steady_seconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -101,7 +112,9 @@ bool EngineCore::step() {
   const double began = clock_();
   const double cpu_began = thread_cpu_seconds();
   end_aborted();
+  take_restored();
   const StepPlan plan = scheduler_.plan();
+  waits_for_spill_ = plan.slices.empty() && !requests_.empty();
   if (plan.slices.empty()) {
     deliver();
     return false;
@@ -127,10 +140,40 @@ bool EngineCore::step() {
     for (const PlannedSlice& slice : plan.slices) end(owner(slice.sequence), done.error());
   }
   deliver();
+  // One: its copy takes well under a millisecond, but a small model's step little more.
+  if (can_spill()) spill_one();
   seconds_.plan += planned - began;
   seconds_.model += computed - planned;
   seconds_.sample += clock_() - computed;
   seconds_.bookkeeping_cpu += cpu_planned - cpu_began + thread_cpu_seconds() - cpu_computed;
+  return true;
+}
+
+void EngineCore::take_restored() {
+  if (tier_ == nullptr) return;
+  for (const KvTier::Restored& restored : tier_->take_restored()) {
+    scheduler_.restored(restored.id, restored.n_pages);
+  }
+}
+
+int64_t EngineCore::drop_cache() {
+  const int64_t n_dropped = scheduler_.drop_cache();
+  if (tier_ != nullptr) tier_->forget_all();
+  return n_dropped;
+}
+
+bool EngineCore::can_spill() const {
+  return tier_ != nullptr && tier_->has_room() && scheduler_.has_unspilled();
+}
+
+bool EngineCore::has_unspilled() const {
+  return tier_ != nullptr && tier_->takes_pages() && scheduler_.has_unspilled();
+}
+
+bool EngineCore::work_ahead() {
+  if (ready_pages()) return true;
+  if (!can_spill()) return false;
+  spill_one();
   return true;
 }
 

@@ -11,9 +11,11 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "engine/prefix_spill.h"
 #include "engine/request.h"
 #include "engine/sampling/sampler.h"
 #include "engine/scheduler.h"
+#include "memory/kv_spill/kv_tier.h"
 #include "model/language_model.h"
 
 namespace penstock {
@@ -51,8 +53,10 @@ class EngineCore {
   // Seconds since any fixed moment; never goes back.
   using Clock = std::function<double()>;
 
+  // spill: null, or where pages of the prefix cache go; of the model's page size.
   EngineCore(std::unique_ptr<LanguageModel> model, std::vector<int32_t> eos_ids,
-             SchedulerOptions options, Log log, Clock clock = steady_seconds);
+             SchedulerOptions options, Log log, Clock clock = steady_seconds,
+             std::unique_ptr<KvTier> spill = nullptr);
   static double steady_seconds();
 
   int64_t context_limit() const { return context_limit_; }
@@ -61,16 +65,28 @@ class EngineCore {
 
   // Takes a request that passed check().
   void add(std::unique_ptr<ActiveRequest> request);
-  // Ends what was aborted, then runs one step. False: there was nothing to run.
+  // Ends what was aborted, then runs one step. False: there was nothing to run, or all of it waits
+  // for the spill.
   bool step();
   // Ends every request with `error`.
   void end_all(const Error& error);
 
-  // Gives up every page that only the prefix cache holds; how many.
-  int64_t drop_cache() { return scheduler_.drop_cache(); }
-  // While there is nothing else to do: makes memory for pages to come ready, a little of it.
-  // Whether some is left.
-  bool ready_pages();
+  // Gives up every page that only the prefix cache holds, and all that were spilled; how many of
+  // the former.
+  int64_t drop_cache();
+  // While there is nothing else to do: makes memory for pages to come ready, and spills some.
+  // Whether some of it is left that can be done now.
+  bool work_ahead();
+
+  // Whether the spill would take a page now that it has not.
+  bool can_spill() const;
+  void spill_one() { scheduler_.spill_one(); }
+  // Whether it may take one later.
+  bool has_unspilled() const;
+  // Whether a step would find something to run.
+  bool can_step() const { return !requests_.empty() && (!waits_for_spill_ || has_restored()); }
+  // Null: there is none.
+  KvTier* spill() const { return tier_.get(); }
 
   int64_t n_steps() const { return n_steps_; }
   const StepSeconds& seconds() const { return seconds_; }
@@ -79,6 +95,9 @@ class EngineCore {
   const Scheduler& scheduler() const { return scheduler_; }
 
  private:
+  bool has_restored() const { return tier_ != nullptr && tier_->has_restored(); }
+  void take_restored();
+  bool ready_pages();
   // Pushes to its sink what deliver() then shows to the reader. False: nobody wants the rest.
   bool push(const ActiveRequest& request, Event event);
   void deliver();
@@ -104,7 +123,11 @@ class EngineCore {
   const std::vector<int32_t> eos_ids_;
   const int64_t vocab_size_;
   const int64_t context_limit_;
+  // Its thread may be writing to the model's pages: ends before it.
+  std::unique_ptr<KvTier> tier_;
+  std::optional<PrefixSpill> spill_;
   Scheduler scheduler_;
+  bool waits_for_spill_ = false;  // everything, since the last step
   std::vector<std::unique_ptr<ActiveRequest>> requests_;
   int64_t n_steps_ = 0;
   StepSeconds seconds_;

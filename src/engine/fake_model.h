@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -105,6 +106,10 @@ class FakeModel : public LanguageModel {
   void clear_state(StateId state) override { states_[static_cast<size_t>(state)] = {}; }
   void copy_state(StateId from, StateId to) override {
     states_[static_cast<size_t>(to)] = states_[static_cast<size_t>(from)];
+  }
+  std::span<std::byte> page_memory(PageId page) override {
+    if (is_recurrent()) return {};
+    return std::as_writable_bytes(std::span(pages_[static_cast<size_t>(page)]));
   }
   void copy_page(PageId from, PageId to) override {
     pages_[static_cast<size_t>(to)] = pages_[static_cast<size_t>(from)];

@@ -42,4 +42,7 @@ struct PrefixKeys {
   }
 };
 
+// How many full pages a and b begin alike.
+int64_t common_pages(const PrefixKeys& a, const PrefixKeys& b);
+
 }  // namespace penstock

@@ -136,21 +136,52 @@ bool PrefixTree::evict_state() {
 }
 
 bool PrefixTree::evict_one() {
-  const auto victim = std::ranges::find_if(
-      leaves_, [](const auto& leaf) { return !leaf.second->page->is_shared(); });
-  if (victim == leaves_.end()) return false;
-  const Node* const parent = victim->second->parent;
-  erase(*victim->second);
-  if (parent->children.empty() && !parent->page) {
-    std::erase_if(roots_, [&](const auto& root) { return root.second.get() == parent; });
-  }
+  Node* const victim = next_to_evict();
+  if (victim == nullptr) return false;
+  if (spill_ != nullptr && is_full(victim->keys->size())) spill(*victim);
+  evict(*victim);
   return true;
 }
 
 int64_t PrefixTree::evict_all() {
   int64_t n = 0;
-  while (evict_one()) ++n;
+  for (; Node* const victim = next_to_evict(); ++n) evict(*victim);
   return n;
+}
+
+PrefixTree::Node* PrefixTree::next_to_evict() const {
+  const auto victim = std::ranges::find_if(
+      leaves_, [](const auto& leaf) { return !leaf.second->page->is_shared(); });
+  return victim == leaves_.end() ? nullptr : victim->second;
+}
+
+void PrefixTree::evict(Node& leaf) {
+  const Node* const parent = leaf.parent;
+  erase(leaf);
+  if (!parent->children.empty() || parent->page) return;
+  std::erase_if(roots_, [&](const auto& root) { return root.second.get() == parent; });
+}
+
+bool PrefixTree::spill_one() {
+  const auto next = next_to_spill();
+  if (next == unspilled_.end()) return false;
+  spill(**next);
+  return true;
+}
+
+void PrefixTree::spill(Node& node) {
+  leave_unspilled(node);
+  spill_->keep(node.chain, node.parent->chain, node.page->id());
+}
+
+void PrefixTree::leave_unspilled(Node& node) {
+  if (node.unspilled) unspilled_.erase(*std::exchange(node.unspilled, std::nullopt));
+}
+
+std::list<PrefixTree::Node*>::const_iterator PrefixTree::next_to_spill() const {
+  if (pool_->n_idle() == 0) return unspilled_.end();
+  return std::ranges::find_if(unspilled_,
+                              [](const Node* node) { return !node->page->is_shared(); });
 }
 
 PrefixTree::Closest PrefixTree::closest_child(const Node& node, const Keys& keys) {
@@ -169,6 +200,7 @@ PrefixTree::Node& PrefixTree::root(std::string_view scope) {
   auto found = roots_.find(scope);
   if (found == roots_.end()) {
     found = roots_.emplace(std::string(scope), std::make_unique<Node>()).first;
+    if (spill_ != nullptr) found->second->chain = spill_->root(scope);
   }
   return *found->second;
 }
@@ -185,12 +217,17 @@ PrefixTree::Node& PrefixTree::add_child(Node& parent, Keys keys, PageRef page) {
   child.page = std::move(page);
   leaves_.emplace(child.last_used, &child);
   ++n_pages_;
+  if (spill_ != nullptr && is_full(child.keys->size())) {
+    child.chain = spill_->next(parent.chain, *child.keys);
+    if (!spill_->has(child.chain)) child.unspilled = unspilled_.insert(unspilled_.end(), &child);
+  }
   return child;
 }
 
 void PrefixTree::erase(Node& node) {
   PENSTOCK_CHECK(node.children.empty(), "only leaves leave the prefix tree");
   Node& parent = *node.parent;
+  leave_unspilled(node);
   leaves_.erase({node.last_used, &node});
   with_states_.erase({node.last_used, &node});
   pool_->set_cached(node.page->id(), false);

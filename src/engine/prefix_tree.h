@@ -5,10 +5,11 @@
 // scope has a root of its own. Only leaves may hold fewer than kPageTokens positions. The tree
 // holds one reference to each of its pages; a page that somebody else holds too is pinned. Who
 // holds a page of the tree holds those on the path to it as well, so whatever is not pinned can be
-// evicted, leaves first.
+// evicted, leaves first. With a spill, full pages are given to it when they are evicted, or before.
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "engine/prefix_keys.h"
+#include "engine/prefix_spill.h"
 #include "memory/page_pool.h"
 
 namespace penstock {
@@ -31,10 +33,10 @@ struct PrefixMatch {
   std::optional<StateRef> state = {};   // after n_positions; match_with_state only
 };
 
-// One thread: the engine's. The pool outlives it.
+// One thread: the engine's. The pool and the spill outlive it.
 class PrefixTree {
  public:
-  explicit PrefixTree(PagePool& pool) : pool_(&pool) {}
+  explicit PrefixTree(PagePool& pool, PrefixSpill* spill = nullptr) : pool_(&pool), spill_(spill) {}
   PrefixTree(const PrefixTree&) = delete;
   PrefixTree& operator=(const PrefixTree&) = delete;
   ~PrefixTree();
@@ -57,8 +59,14 @@ class PrefixTree {
 
   // Gives up the least recently used page that nobody holds. False: there is none.
   bool evict_one();
-  // Gives up all of them; how many.
+  // Gives up all of them, and gives none to the spill; how many.
   int64_t evict_all();
+
+  // Gives the spill a page that it has not, while it is still here: one that nobody holds. False:
+  // there is none.
+  bool spill_one();
+  // Whether there is one.
+  bool has_unspilled() const { return next_to_spill() != unspilled_.end(); }
 
   int64_t n_pages() const { return n_pages_; }
 
@@ -72,6 +80,8 @@ class PrefixTree {
     std::map<Keys, std::unique_ptr<Node>> children = {};
     std::map<int64_t, StateRef> states = {};  // by the number of the page's positions before them
     uint64_t last_used = 0;
+    ChainKey chain = {};  // with a spill; of a root and of full pages
+    std::optional<std::list<Node*>::iterator> unspilled = {};  // its place there
   };
   struct Closest {
     Node* node = nullptr;
@@ -87,12 +97,21 @@ class PrefixTree {
   void erase(Node& node);
   void add_state(Node& node, int64_t n_positions, StateRef state);
   void touch(Node& node);
+  Node* next_to_evict() const;  // null: none
+  void evict(Node& leaf);
+  // Before others, or because it goes: what the spill has no room for is not asked for again.
+  void spill(Node& node);
+  void leave_unspilled(Node& node);
+  std::list<Node*>::const_iterator next_to_spill() const;
 
   PagePool* pool_;
+  PrefixSpill* spill_;  // null: none
   std::map<std::string, std::unique_ptr<Node>, std::less<>> roots_;
   using ByLastUse = std::set<std::pair<uint64_t, Node*>>;
   ByLastUse leaves_;
   ByLastUse with_states_;
+  // Full pages that the spill has not been given, each behind the one it continues.
+  std::list<Node*> unspilled_;
   uint64_t clock_ = 0;
   int64_t n_pages_ = 0;
 };

@@ -34,14 +34,6 @@ bool may_share(const Sequence& a, const Sequence& b) {
   return a.use_prefix_cache && b.use_prefix_cache && a.prefix_scope == b.prefix_scope;
 }
 
-// How many positions a and b begin alike, in full pages.
-int64_t common_pages(const PrefixKeys& a, const PrefixKeys& b) {
-  const int64_t limit = std::min(a.size(), b.size());
-  int64_t n = 0;
-  while (n < limit && a.at(n) == b.at(n)) ++n;
-  return n / kPageTokens;
-}
-
 }  // namespace
 
 void Scheduler::add(Sequence* sequence) {
@@ -64,7 +56,8 @@ StepPlan Scheduler::plan() {
   StepPlan plan;
   plan_decodes(plan);
   plan_prefill(plan);
-  PENSTOCK_CHECK(!plan.slices.empty() || sequences_.empty(), "nobody can run");
+  PENSTOCK_CHECK(!plan.slices.empty() || sequences_.empty() || !restores_.empty(),
+                 "nobody can run");
   return plan;
 }
 
@@ -154,8 +147,40 @@ void Scheduler::leave_chunk(const Sequence& sequence) {
 }
 
 bool Scheduler::admit_next(StepPlan& plan) {
-  if (n_running_ == sequences_.size() || n_running() >= options_.max_running) return false;
-  Sequence& next = *sequences_[n_running_];
+  if (n_running() >= options_.max_running) return false;
+  const auto first = sequences_.begin() + static_cast<ptrdiff_t>(n_running_);
+  const auto next = std::find_if(first, sequences_.end(),
+                                 [&](Sequence* waiting) { return !waits_for_pages(*waiting); });
+  if (next == sequences_.end() || !admit(**next, plan)) return false;
+  std::rotate(first, next, next + 1);
+  ++n_running_;
+  return true;
+}
+
+bool Scheduler::waits_for_pages(Sequence& sequence) {
+  if (spill_ == nullptr || !sequence.use_prefix_cache) return false;
+  return restores_.bring_to(sequence) || (!sequence.asked_spill && begin_restore(sequence));
+}
+
+bool Scheduler::begin_restore(Sequence& sequence) {
+  PrefixMatch match = without_partial(find_match(sequence));
+  if (is_being_computed(sequence, match.n_positions) || !fits(sequence, match)) return false;
+  sequence.asked_spill = true;
+  std::vector<PageRef> pages = std::move(match.pages);
+  std::vector<ChainKey> found =
+      spill_->find(sequence.prefix_scope, sequence.keys(sequence.size() - 1),
+                   static_cast<int64_t>(pages.size()));
+  if (found.empty()) return false;
+  for (size_t i = 0; i < found.size(); ++i) {
+    auto page = take_page();
+    PENSTOCK_CHECK(page, "the pages were counted");
+    pages.push_back(*std::move(page));
+  }
+  restores_.begin(*spill_, sequence, std::move(found), std::move(pages));
+  return true;
+}
+
+bool Scheduler::admit(Sequence& next, StepPlan& plan) {
   PrefixMatch match = find_match(next);
   if (is_recurrent()) {
     auto state = take_state();
@@ -174,7 +199,6 @@ bool Scheduler::admit_next(StepPlan& plan) {
     return false;
   }
   take_match(next, std::move(match), plan);
-  ++n_running_;
   return true;
 }
 
@@ -233,12 +257,17 @@ void Scheduler::take_match(Sequence& sequence, PrefixMatch match, StepPlan& plan
 
 bool Scheduler::cover(Sequence& sequence, int64_t n_tokens) {
   while (n_held(sequence) < pages_for(n_tokens)) {
-    auto page = pool_.take();
-    if (!page && tree_.evict_one()) page = pool_.take();
+    auto page = take_page();
     if (!page) return false;
     sequence.pages.push_back(*std::move(page));
   }
   return true;
+}
+
+std::optional<PageRef> Scheduler::take_page() {
+  auto page = pool_.take();
+  if (!page && tree_.evict_one()) page = pool_.take();
+  return page;
 }
 
 std::optional<StateRef> Scheduler::take_state() {
@@ -279,6 +308,7 @@ void Scheduler::preempt_youngest() {
   leave_chunk(youngest);
   release(youngest);
   youngest.n_computed = 0;
+  youngest.asked_spill = false;
   ++counts_.n_preempted;
 }
 

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "engine/prefill_budget.h"
+#include "engine/prefix_spill.h"
 #include "engine/prefix_tree.h"
+#include "engine/restores.h"
 #include "engine/sequence.h"
 #include "memory/page_pool.h"
 
@@ -77,19 +79,23 @@ struct SchedulerCounts {
 // to spare for each running sequence that can still grow; what the cache holds and nobody uses
 // counts as free. When a running one needs a page and there is none, the youngest gives all of its
 // pages back and waits, to be computed again; so the oldest always runs on. A sequence that begins
-// like one whose prompt is being computed waits for those pages instead of computing them too.
+// like one whose prompt is being computed waits for those pages instead of computing them too. One
+// whose beginning the spill has waits until it is back, and lets those behind it pass.
 // Of recurrent families each running sequence also holds a state; at its snapshot_at, and when it
 // ends, the cache keeps what the state was, and only from there can others go on.
 // One thread: the engine's.
 class Scheduler {
  public:
-  // n_states: 0 for families without recurrent blocks.
-  Scheduler(SchedulerOptions options, int n_layers, int64_t n_pages, int64_t n_states = 0)
+  // n_states: 0 for families without recurrent blocks. spill: null, or outlives the scheduler; of
+  // pages that mean something without a state.
+  Scheduler(SchedulerOptions options, int n_layers, int64_t n_pages, int64_t n_states = 0,
+            PrefixSpill* spill = nullptr)
       : options_(options),
         n_layers_(n_layers),
         pool_(n_pages),
         states_(n_states),
-        tree_(pool_),
+        spill_(spill),
+        tree_(pool_, spill),
         budget_(options.prefill, n_layers) {}
 
   // The sequence stays the caller's, where it is, until remove().
@@ -98,7 +104,7 @@ class Scheduler {
   void remove(Sequence* sequence);
 
   // All running decodes, then at most one chunk of prefill. Without slices only when there are no
-  // sequences.
+  // sequences, or all wait for pages from the spill.
   StepPlan plan();
   // The slices of the last plan went through their layers; how long that took. Returns the states
   // to be copied before the next step: the cache's snapshots.
@@ -108,6 +114,12 @@ class Scheduler {
 
   // Gives up every page that only the cache holds; how many.
   int64_t drop_cache() { return tree_.evict_all(); }
+
+  // The spill brought the first n_pages of what it was asked for with that id.
+  void restored(uint64_t id, size_t n_pages) { restores_.end(id, n_pages, tree_); }
+  // Gives the spill a page that only the cache holds. False: it has them all.
+  bool spill_one() { return tree_.spill_one(); }
+  bool has_unspilled() const { return tree_.has_unspilled(); }
 
   int64_t n_running() const { return static_cast<int64_t>(n_running_); }
   int64_t n_waiting() const { return static_cast<int64_t>(sequences_.size() - n_running_); }
@@ -125,6 +137,10 @@ class Scheduler {
   // What it had crossed is lost.
   void leave_chunk(const Sequence& sequence);
   bool admit_next(StepPlan& plan);
+  bool admit(Sequence& next, StepPlan& plan);
+  // Whether a part of its beginning comes from the spill, which is asked for it once.
+  bool waits_for_pages(Sequence& sequence);
+  bool begin_restore(Sequence& sequence);
   PrefixMatch find_match(const Sequence& sequence);
   // Whether there are pages for `next` beside what `match` has, and to spare.
   bool fits(const Sequence& next, const PrefixMatch& match) const;
@@ -135,6 +151,7 @@ class Scheduler {
   void take_match(Sequence& sequence, PrefixMatch match, StepPlan& plan);
   // Takes pages, evicting where none is free, until they cover n_tokens; false when there is none.
   bool cover(Sequence& sequence, int64_t n_tokens);
+  std::optional<PageRef> take_page();
   bool is_recurrent() const { return states_.n_all() > 0; }
   std::optional<StateRef> take_state();
   // Leaves the first n_tokens to the cache.
@@ -148,7 +165,9 @@ class Scheduler {
   int n_layers_;
   PagePool pool_;
   StatePool states_;
+  PrefixSpill* spill_;  // null: none
   PrefixTree tree_;
+  Restores restores_;
   PrefillBudget budget_;
   SchedulerCounts counts_;
   // In order of arrival:

@@ -31,6 +31,7 @@ struct Sequence {
   std::vector<int64_t> snapshot_at = {};
   int64_t n_prompt_cached = 0;  // of the prompt, found in the cache when it was first admitted
   bool was_admitted = false;
+  bool asked_spill = false;  // for its prefix, since it last began to wait
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_left() const { return size() - n_computed; }

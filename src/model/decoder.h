@@ -42,6 +42,7 @@ class Decoder final : public LanguageModel {
   void set_profile(Profile* profile) override;
   void set_routing_observer(RoutingObserver* observer) override { compute_.routing = observer; }
   void copy_page(PageId from, PageId to) override { memory_.kv.copy_page(from, to); }
+  std::span<std::byte> page_memory(PageId page) override { return memory_.kv.page(page); }
   bool ready_pages(int64_t n_pages) override { return memory_.kv.commit_some(n_pages); }
   std::optional<WeightsRead> read_weights() override;
   std::optional<ExpertCounts> expert_counts() const override;

@@ -2,6 +2,7 @@
 // weights live.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -70,6 +71,10 @@ class LanguageModel {
 
   // Copies what one page holds, in every layer: copy on write of a shared page.
   virtual void copy_page(PageId from, PageId to) = 0;
+
+  // All that one page holds, in every layer, as bytes that mean the same in any other page. Empty:
+  // this family's pages mean nothing without what it keeps elsewhere.
+  virtual std::span<std::byte> page_memory(PageId /*page*/) { return {}; }
 
   // Between steps: has memory for the first n_pages KV pages made ready, a little in each call, so
   // that no step waits for it. Whether some is left.
