@@ -145,6 +145,30 @@ void add_kv_option(CLI::App& command, ModelOptions& options) {
       ->group("Model");
 }
 
+void add_kv_spill_options(CLI::App& command, ModelOptions& options) {
+  CLI::Option* const folder =
+      command
+          .add_option("--kv-spill", options.kv_spill,
+                      "a folder for what was computed for prompts and no request uses: it comes "
+                      "back from there when RAM had no room for it, and after a restart")
+          ->type_name("DIR")
+          ->group("Model");
+  command
+      .add_option_function<std::string>(
+          "--kv-spill-gib",
+          [&options](const std::string& value) {
+            const Result<uint64_t> bytes = parse_bytes(value);
+            if (!bytes) throw CLI::ValidationError(bytes.error().message);
+            if (*bytes == 0) throw CLI::ValidationError("--kv-spill-gib: nothing fits into 0");
+            options.kv_spill_bytes = *bytes;
+          },
+          fmt::format("how much disk that takes at most: 100, 1.5TiB, a bare number in GiB [{}]",
+                      options.kv_spill_bytes / kGiB))
+      ->type_name("SIZE")
+      ->needs(folder)
+      ->group("Model");
+}
+
 void add_answer_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--tool-parser", options.answers.tools,

@@ -10,6 +10,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "base/units.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/answer/answer_format.h"
 #include "model/load.h"
@@ -32,6 +33,8 @@ struct ModelOptions {
   Precision precision = Precision::kFast;
   bool verify = false;  // a pack's checksums, before anything else
   AnswerFormatChoice answers = {};
+  std::filesystem::path kv_spill = {};  // empty: KV pages stay in RAM
+  uint64_t kv_spill_bytes = 8 * kGiB;
 };
 
 // MODEL alone, for commands that only read headers.
@@ -41,6 +44,8 @@ void add_model_argument(CLI::App& command, ModelOptions& options);
 void add_model_options(CLI::App& command, ModelOptions& options);
 // --kv-tokens, for commands whose requests decide at run time how long they get.
 void add_kv_option(CLI::App& command, ModelOptions& options);
+// --kv-spill, --kv-spill-gib, for commands whose prompts come again after a restart.
+void add_kv_spill_options(CLI::App& command, ModelOptions& options);
 // --tool-parser, --reasoning-parser.
 void add_answer_options(CLI::App& command, ModelOptions& options);
 

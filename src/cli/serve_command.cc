@@ -80,6 +80,10 @@ void drain(Server& server, SignalCatcher& signals, int seconds, const Log& log) 
 }
 
 Result<void> run(const ServeOptions& options) {
+  if (!options.model.kv_spill.empty() && options.server.prefix_sharing == PrefixSharing::kOff) {
+    return fail(ErrorKind::kInvalidArgument,
+                "--kv-spill keeps what prompts have in common, but --prefix-sharing is off");
+  }
   const Log log = Log::to_stderr();
   PENSTOCK_ASSIGN(ServerOptions server_settings, server_options(options));
   PENSTOCK_ASSIGN(const auto server, Server::start(std::move(server_settings), log));
@@ -203,11 +207,14 @@ void add_serve_command(CLI::App& app, Action& action) {
   add_time_options(*command, *options);
   add_model_options(*command, options->model);
   add_kv_option(*command, options->model);
+  add_kv_spill_options(*command, options->model);
   add_answer_options(*command, options->model);
   command->footer(
       examples({{"penstock serve model.gguf", "http://127.0.0.1:8080/v1, for this machine only"},
                 {"penstock serve model.gguf --host 0.0.0.0 --port 80 --api-key-file keys.txt",
-                 "for every machine that reaches this one and has a key"}}));
+                 "for every machine that reaches this one and has a key"},
+                {"penstock serve model.gguf --kv-spill /var/cache/penstock --kv-spill-gib 100",
+                 "long prompts are not computed again, also after a restart"}}));
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

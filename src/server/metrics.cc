@@ -131,6 +131,27 @@ void append_experts(const ExpertCounts& experts, std::vector<MetricFamily>& fami
                              experts.wait_seconds));
 }
 
+void append_spill(const KvTierCounts& spill, std::vector<MetricFamily>& families) {
+  families.push_back(gauge("kv_spill_pages", "KV pages on disk.", number(spill.n_pages)));
+  families.push_back(
+      gauge("kv_spill_bytes", "Of these, on disk.", static_cast<double>(spill.bytes)));
+  families.push_back(family(MetricType::Counter, "kv_spill_pages_total",
+                            "KV pages written to disk, read back, not taken for there was no "
+                            "room, found damaged.",
+                            "event",
+                            {{"spilled", number(spill.n_spilled)},
+                             {"restored", number(spill.n_restored)},
+                             {"dropped", number(spill.n_dropped)},
+                             {"damaged", number(spill.n_damaged)}}));
+  families.push_back(family(MetricType::Counter, "kv_spill_bytes_total", "Of KV pages.",
+                            "direction",
+                            {{"written", static_cast<double>(spill.bytes_written)},
+                             {"read", static_cast<double>(spill.bytes_read)}}));
+  families.push_back(counter("kv_spill_read_seconds_total",
+                             "That reading KV pages back took, while others went on.",
+                             spill.read_seconds));
+}
+
 }  // namespace
 
 struct Metrics::Families {
@@ -183,6 +204,7 @@ std::string Metrics::text(const EngineStats* stats, size_t n_connections) const 
     append_load(*stats, families);
     append_work(*stats, families);
     if (stats->experts) append_experts(*stats->experts, families);
+    if (stats->spill) append_spill(*stats->spill, families);
   }
   return prometheus::TextSerializer().Serialize(families);
 }
