@@ -32,8 +32,9 @@ class Server:
     def __init__(self, *arguments, environment=None):
         binary, model = os.environ["PENSTOCK_BIN"], os.environ["PENSTOCK_TEST_MODEL"]
         where = [] if "--unix-socket" in arguments else ["--port", "0"]
+        precision = [] if "--cpu-precision" in arguments else ["--cpu-precision", "exact"]
         self.process = subprocess.Popen(
-            [binary, "serve", model, *where, "--name", "smollm2", "--cpu-precision", "exact", *arguments], stderr=subprocess.PIPE, text=True,
+            [binary, "serve", model, *where, "--name", "smollm2", *precision, *arguments], stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
         self.port = None
         self.lines = []
