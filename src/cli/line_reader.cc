@@ -42,7 +42,8 @@ class EditingReader : public LineReader {
     el_set(edit_, EL_PROMPT, &EditingReader::prompt);
     el_set(edit_, EL_EDITOR, "emacs");
     el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
-    el_set(edit_, EL_ADDFN, "drop-line", "Throw the line away", &EditingReader::drop_line);
+    // The wide call keeps its strings; the other copies them, and frees them never.
+    el_wset(edit_, EL_ADDFN, L"drop-line", L"Throw the line away", &EditingReader::drop_line);
     el_set(edit_, EL_BIND, "^C", "drop-line", nullptr);
     el_set(edit_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     load_history();

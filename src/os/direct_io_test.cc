@@ -100,6 +100,7 @@ TEST_P(DirectReads, AFileThatWasCutShortFailsItsBatchAlone) {
 TEST_P(DirectReads, WhatTheKernelRefusesIsAnError) {
   const KnownFile file(kMiB);
   // An address range that is not the process's: the kernel finds out.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): that is the point
   auto* const nowhere = reinterpret_cast<std::byte*>(uintptr_t{kDirectAlignment});
   const ReadRequest request = {
       .file = &file.file(), .offset = 0, .out = std::span(nowhere, kDirectAlignment)};
