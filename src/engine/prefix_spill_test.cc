@@ -400,7 +400,7 @@ TEST_F(SpillFolderTest, ManyPromptsInASmallPool) {
   const auto engine = start(8);
   for (int round = 0; round < 3; ++round) {
     for (uint32_t seed = 1; seed <= 6; ++seed) {
-      const auto prompt = random_prompt(seed, 3 * kPageTokens + 10 * seed);
+      const auto prompt = random_prompt(seed, 3 * kPageTokens + int64_t{10} * seed);
       const Answered answered = ask(*engine, greedy(prompt, 20));
       EXPECT_EQ(answered.tokens, plain_answer(prompt, 20)) << round << " " << seed;
     }
