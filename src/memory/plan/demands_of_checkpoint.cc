@@ -61,8 +61,7 @@ struct BankSum {
 // and one row of logits for each sequence that chooses a token, at most one for 64 tokens.
 uint64_t workspace_of(const ModelSpec& spec) {
   constexpr int64_t kTokensALogitsRow = 64;
-  const int64_t attention =
-      int64_t{spec.head_dim} * (2 * spec.n_heads + 2 * int64_t{spec.n_kv_heads});
+  const int64_t attention = 2 * int64_t{spec.head_dim} * (spec.n_heads + spec.n_kv_heads);
   const MoeSpec& moe = spec.moe;
   const int64_t experts = int64_t{2} * moe.top_k * (spec.hidden_dim + int64_t{moe.expert_dim}) +
                           moe.n_experts + 2 * int64_t{moe.shared_dim} + spec.hidden_dim;
