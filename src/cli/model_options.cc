@@ -25,15 +25,23 @@ std::string weights_text(const LoadReport& report) {
   return text;
 }
 
+// For an option's value: parses it, hands it on, and has CLI11 say what is wrong with it.
+template <class T>
+std::function<void(const std::string&)> parsed_by(Result<T> (*parse)(std::string_view),
+                                                  std::function<void(T)> take) {
+  return [parse, take = std::move(take)](const std::string& value) {
+    Result<T> parsed = parse(value);
+    if (!parsed) throw CLI::ValidationError(parsed.error().message);
+    take(*std::move(parsed));
+  };
+}
+
 void add_ram_reserve_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option_function<std::string>(
           "--ram-reserve",
-          [&options](const std::string& value) {
-            const Result<uint64_t> bytes = parse_bytes(value);
-            if (!bytes) throw CLI::ValidationError(bytes.error().message);
-            options.ram_reserve_bytes = *bytes;
-          },
+          parsed_by<uint64_t>(parse_bytes,
+                              [&options](uint64_t bytes) { options.ram_reserve_bytes = bytes; }),
           "free RAM left to the rest of the system; a sixteenth of it, at most 4 GiB, unless given")
       ->type_name("SIZE")
       ->group("Model");
@@ -43,11 +51,8 @@ void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option_function<std::string>(
           "--expert-slots",
-          [&options](const std::string& value) {
-            Result<ExpertSlots> slots = parse_expert_slots(value);
-            if (!slots) throw CLI::ValidationError(slots.error().message);
-            options.expert_slots = *slots;
-          },
+          parsed_by<ExpertSlots>(parse_expert_slots,
+                                 [&options](ExpertSlots slots) { options.expert_slots = slots; }),
           "experts that have a place in RAM while all stay on disk: a number, a share as 25%, or "
           "all; as many as fit free RAM unless given; implies --load disk")
       ->type_name("N|P%|all")
@@ -156,12 +161,13 @@ void add_kv_spill_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option_function<std::string>(
           "--kv-spill-gib",
-          [&options](const std::string& value) {
-            const Result<uint64_t> bytes = parse_bytes(value);
-            if (!bytes) throw CLI::ValidationError(bytes.error().message);
-            if (*bytes == 0) throw CLI::ValidationError("--kv-spill-gib: nothing fits into 0");
-            options.kv_spill_bytes = *bytes;
-          },
+          parsed_by<uint64_t>(parse_bytes,
+                              [&options](uint64_t bytes) {
+                                if (bytes == 0) {
+                                  throw CLI::ValidationError("--kv-spill-gib: nothing fits into 0");
+                                }
+                                options.kv_spill_bytes = bytes;
+                              }),
           fmt::format("how much disk that takes at most: 100, 1.5TiB, a bare number in GiB [{}]",
                       options.kv_spill_bytes / kGiB))
       ->type_name("SIZE")
