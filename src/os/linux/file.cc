@@ -11,12 +11,10 @@
 #include <vector>
 
 #include "base/units.h"
+#include "os/linux/read_all_at.h"
 
 namespace penstock {
 namespace {
-
-// Linux moves at most this much in one call, whatever is asked.
-constexpr size_t kMaxRead = 0x7ffff000;
 
 // Since Linux 5.2 mincore(2) calls every page resident that it does not want to tell about: of
 // files that the caller neither owns nor may write.
@@ -49,19 +47,7 @@ File::~File() {
 }
 
 Result<void> File::read_exact(uint64_t offset, std::span<std::byte> out) const {
-  size_t done = 0;
-  while (done < out.size()) {
-    const size_t wanted = std::min(out.size() - done, kMaxRead);
-    const ssize_t got = ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::unexpected(Error::from_errno(errno, "read", path_));
-    if (got == 0) {
-      return fail(ErrorKind::kIo, "{} is too short: wanted {} bytes from offset {}, got {}",
-                  path_.string(), out.size(), offset, done);
-    }
-    done += static_cast<size_t>(got);
-  }
-  return {};
+  return read_all_at(fd_, offset, out, path_);
 }
 
 Result<Mapping> Mapping::open(const std::filesystem::path& path) {

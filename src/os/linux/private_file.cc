@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "os/linux/read_all_at.h"
+
 namespace penstock {
 namespace {
 
@@ -57,18 +59,7 @@ class LinuxPrivateFile final : public PrivateFile {
   }
 
   Result<void> read(uint64_t offset, std::span<std::byte> out) const override {
-    for (size_t done = 0; done < out.size();) {
-      const ssize_t n =
-          ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return failed("read");
-      if (n == 0) {
-        return fail(ErrorKind::kIo, "{} is too short: wanted {} bytes from offset {}, got {}",
-                    path_.string(), out.size(), offset, done);
-      }
-      done += static_cast<size_t>(n);
-    }
-    return {};
+    return read_all_at(fd_, offset, out, path_);
   }
 
  private:
