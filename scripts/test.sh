@@ -44,7 +44,7 @@ smollm2_packs() {
 # The whole grid of tiers, pin budgets and slots on a model that says something.
 tiers_of_a_real_model() {
   smollm2_packs "$1" || return 1
-  PENSTOCK_TIERS_MODEL=$models/smollm2-8x2.pack build/$1/src/model_test --gtest_brief=1 --gtest_filter='*TiersTest*pack'
+  PENSTOCK_TIERS_MODEL=$models/smollm2-8x2.pack build/$1/src/model_test --gtest_brief=1 --gtest_filter='*TiersTest*'
 }
 
 # api_tests PRESET: the openai package against the built server, with SmolLM2 as it comes, packed, and as a mixture of experts.
