@@ -16,8 +16,10 @@ class SequenceRunner {
   // Rows of logits [n, vocab_size], in order of position.
   using TakeLogits = std::function<Result<void>(std::span<const float> rows)>;
 
-  // chunk: the most tokens in one step, > 0. `model` outlives the runner.
-  SequenceRunner(LanguageModel& model, int64_t chunk) : model_(model), chunk_(chunk) {}
+  // chunk: the most tokens in one step, > 0. Its KV pages are those from first_page on, which no
+  // other runner uses. `model` outlives the runner.
+  SequenceRunner(LanguageModel& model, int64_t chunk, int64_t first_page = 0)
+      : model_(model), chunk_(chunk), first_page_(first_page) {}
 
   // Forgets the sequence; the next one will have at most planned_length tokens. Errors: more than
   // the model's context or its KV cache.
@@ -33,9 +35,15 @@ class SequenceRunner {
   Result<void> extend(std::span<const int32_t> tokens, TokenOrigin origin, LogitRows rows,
                       const TakeLogits& take);
 
+  // For a step together with other sequences: the slice that appends `tokens`, valid until the
+  // runner changes; and, once that step has run, its n tokens.
+  SequenceSlice slice_of(std::span<const int32_t> tokens, TokenOrigin origin, LogitRows rows) const;
+  void grow(size_t n_tokens) { length_ += static_cast<int64_t>(n_tokens); }
+
  private:
   LanguageModel& model_;
   int64_t chunk_;
+  int64_t first_page_;
   int64_t length_ = 0;
   int64_t planned_length_ = 0;
   std::vector<PageId> pages_;

@@ -211,6 +211,17 @@ class Routing(Folder):
         text = path.read_text()
         self.assertEqual(self.record("--expert-slots", 3).read_text(), text)
 
+    def test_a_batch_decodes_its_sequences_at_once(self):
+        path = self.folder / "routing.jsonl"
+        done = penstock("bench", MIXTURE, "--prefill", 0, "--decode", 12, "--context", 3, "--batch", 4, "--repetitions", 2,
+                        "--record-routing", path, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (row,) = json.loads(done.stdout)["rows"]
+        self.assertEqual((row["kind"], row["tokens"], row["batch"], row["context"]), ("decode", 12, 4, 3))
+        steps = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+        # Each sequence's context, then steps of a token of each.
+        self.assertEqual([(step["prompt"], step["generated"]) for step in steps], 4 * [(3, 0)] + 12 * [(0, 4)])
+
     def test_a_replay_is_tables_within_100_columns(self):
         done = penstock("plan", "--replay", self.record())
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <optional>
 #include <thread>
 
@@ -15,7 +14,6 @@
 #include "cli/input.h"
 #include "cli/perplexity.h"
 #include "cli/progress.h"
-#include "cli/sequence_runner.h"
 #include "cli/table.h"
 #include "engine/text_setup.h"
 #include "kernels/bench/measurement.h"
@@ -27,14 +25,18 @@ namespace {
 // One measured quantity: a number of tokens, and their rate in each repetition.
 struct Row {
   std::string_view kind;
-  int64_t n_tokens;
+  int64_t n_tokens;   // of each sequence
   int64_t n_context;  // tokens that were there before
+  int64_t batch;      // sequences
   std::vector<double> rates = {};
   Profile profile = {};                    // of as many other repetitions, where it is asked for
   std::vector<ExpertCounts> experts = {};  // of each repetition, where they stay on disk
 
+  int64_t tokens_of_all() const { return batch * n_tokens; }
   bool has_profile() const { return profile.steps().n_calls > 0; }
 };
+
+constexpr int64_t kMostSequences = 1024;
 
 // Spread over the vocabulary, so that a mixture's tokens visit many experts.
 std::vector<int32_t> some_tokens(int64_t n, int64_t vocab_size) {
@@ -66,95 +68,26 @@ Result<std::vector<int32_t>> tokens_of_file(const Checkpoint& checkpoint,
 // As many as the longest run takes.
 Result<std::vector<int32_t>> tokens_to_run(const Checkpoint& checkpoint,
                                            const ModelBenchOptions& options) {
-  const int64_t n = std::max(options.n_prefill, options.n_context + options.n_decode);
+  const int64_t n = options.runs.n_tokens();
   if (options.text.empty()) return some_tokens(n, checkpoint.spec.vocab_size);
   return tokens_of_file(checkpoint, options.text, n);
 }
 
-Result<void> nothing(std::span<const float>) { return {}; }
-
-// Runs prefill and decode, and times what counts of them.
-class ModelTimer {
- public:
-  // Runs beginnings of `tokens`.
-  ModelTimer(LanguageModel& model, const ModelBenchOptions& options, std::vector<int32_t> tokens)
-      : model_(model),
-        runner_(model, options.chunk),
-        tokens_(std::move(tokens)),
-        n_context_(options.n_context) {}
-
-  std::optional<ExpertCounts> expert_counts() const { return model_.expert_counts(); }
-  // Where steps that count spend their time goes there; null: nowhere.
-  void set_profile(Profile* profile) { profile_ = profile; }
-  // Which experts the steps choose goes there, context and all; null: nowhere.
-  void set_routing_observer(RoutingObserver* observer) { model_.set_routing_observer(observer); }
-
-  // Seconds for n tokens from an empty context, in chunks.
-  Result<double> prefill(int64_t n) {
-    const auto tokens = std::span(tokens_).first(static_cast<size_t>(n));
-    PENSTOCK_TRY(runner_.begin(n));
-    has_context_ = false;
-    return seconds_of(
-        [&] { return runner_.extend(tokens, TokenOrigin::kPrompt, LogitRows::kLast, nothing); });
-  }
-
-  // Seconds for n tokens one by one, behind a context that is not timed, and computed once.
-  Result<double> decode(int64_t n) {
-    const auto tokens = std::span(tokens_).first(static_cast<size_t>(n_context_ + n));
-    const auto context = static_cast<size_t>(n_context_);
-    if (has_context_) {
-      runner_.rewind(n_context_);
-    } else {
-      PENSTOCK_TRY(runner_.begin(n_context_ + n));
-      PENSTOCK_TRY(
-          runner_.extend(tokens.first(context), TokenOrigin::kPrompt, LogitRows::kLast, nothing));
-      has_context_ = true;
-    }
-    return seconds_of([&]() -> Result<void> {
-      for (size_t i = context; i < tokens.size(); ++i) {
-        PENSTOCK_TRY(runner_.extend(tokens.subspan(i, 1), TokenOrigin::kGenerated, LogitRows::kLast,
-                                    nothing));
-      }
-      return {};
-    });
-  }
-
- private:
-  Result<double> seconds_of(const std::function<Result<void>()>& work) {
-    model_.set_profile(profile_);
-    const auto began = std::chrono::steady_clock::now();
-    const Result<void> done = work();
-    const auto ended = std::chrono::steady_clock::now();
-    model_.set_profile(nullptr);
-    PENSTOCK_TRY(done);
-    return std::chrono::duration<double>(ended - began).count();
-  }
-
-  LanguageModel& model_;
-  SequenceRunner runner_;
-  std::vector<int32_t> tokens_;
-  int64_t n_context_;
-  bool has_context_ = false;  // the runner's sequence begins with decode's
-  Profile* profile_ = nullptr;
-};
-
 // The first run is not counted: it touches the weights for the first time. `observer` hears of that
 // one alone.
 Result<void> measure(ModelTimer& timer, const ModelBenchOptions& options,
-                     Result<double> (ModelTimer::*run)(int64_t n_tokens), RoutingObserver* observer,
-                     Row& row) {
-  const int64_t n_tokens = row.n_tokens;
+                     Result<double> (ModelTimer::*run)(), RoutingObserver* observer, Row& row) {
   timer.set_routing_observer(observer);
-  PENSTOCK_TRY((timer.*run)(n_tokens));
+  PENSTOCK_TRY((timer.*run)());
   timer.set_routing_observer(nullptr);
   for (int i = 0; i < options.repetitions; ++i) {
     const std::optional<ExpertCounts> before = timer.expert_counts();
-    PENSTOCK_ASSIGN(const double taken, (timer.*run)(n_tokens));
-    row.rates.push_back(static_cast<double>(n_tokens) / taken);
+    PENSTOCK_ASSIGN(const double taken, (timer.*run)());
+    row.rates.push_back(static_cast<double>(row.tokens_of_all()) / taken);
     if (before) row.experts.push_back(timer.expert_counts()->since(*before));
     if (options.breakdown) {  // in turn, so that a busy machine disturbs both alike
       timer.set_profile(&row.profile);
-      PENSTOCK_TRY((timer.*run)(n_tokens));
+      PENSTOCK_TRY((timer.*run)());
       timer.set_profile(nullptr);
     }
   }
@@ -201,7 +134,7 @@ ExpertsOfToken experts_of_token(const Row& row) {
     sum.bytes_read += counts.bytes_read;
     sum.wait_seconds += counts.wait_seconds;
   }
-  const double n_tokens = static_cast<double>(row.n_tokens * std::ssize(row.experts));
+  const double n_tokens = static_cast<double>(row.tokens_of_all() * std::ssize(row.experts));
   const auto n_uses = static_cast<double>(sum.n_hits + sum.n_misses);
   return {.hit_rate = static_cast<double>(sum.n_hits) / std::max(n_uses, 1.0),
           .prefetches = static_cast<double>(sum.n_prefetches) / n_tokens,
@@ -227,7 +160,7 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report,
     list.push_back(
         {{"kind", row.kind},
          {"tokens", row.n_tokens},
-         {"batch", 1},
+         {"batch", row.batch},
          {"tok_s", {{"min", rates.least}, {"median", rates.median}, {"max", rates.most}}}});
     if (row.n_context > 1) list.back()["context"] = row.n_context;
     if (row.has_profile()) list.back()["breakdown"] = breakdown_json(row.profile);
@@ -271,8 +204,9 @@ std::string to_table(const std::vector<Row>& rows, const std::optional<ReadLimit
     const Summary rates = summary(row.rates);
     const std::string behind =
         row.n_context > 1 ? fmt::format(" behind {}", row.n_context) : std::string();
-    table.add_row({std::string(row.kind) + behind, std::to_string(row.n_tokens), "1",
-                   rate(rates.least), rate(rates.median), rate(rates.most)});
+    table.add_row({std::string(row.kind) + behind, std::to_string(row.n_tokens),
+                   std::to_string(row.batch), rate(rates.least), rate(rates.median),
+                   rate(rates.most)});
   }
   const int columns = terminal_columns(stdout);
   std::string text = table.text(columns);
@@ -299,14 +233,20 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
         ->capture_default_str()
         ->check(CLI::Range(lowest, 1 << 24));
   };
-  add_count("--prefill", options.n_prefill, 0,
+  ModelTimer::Runs& runs = options.runs;
+  add_count("--prefill", runs.n_prefill, 0,
             "tokens of a prompt, from an empty context; 0: do not measure");
-  add_count("--decode", options.n_decode, 0,
-            "tokens one by one, behind --context; 0: do not measure");
-  add_count("--context", options.n_context, 1, "tokens that are there before decode begins");
+  add_count("--decode", runs.n_decode, 0, "tokens one by one, behind --context; 0: do not measure");
+  command
+      .add_option("--batch", runs.batch,
+                  "sequences that decode at once, one token of each a step; tok/s counts all")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{1}, kMostSequences));
+  add_count("--context", runs.n_context, 1, "tokens that are there before decode begins");
   add_count("--repetitions", options.repetitions, 1,
             "measurements of each, after one that does not count");
-  add_count("--chunk", options.chunk, 1, "tokens in one prefill step");
+  add_count("--chunk", runs.chunk, 1, "tokens in one prefill step");
   command
       .add_option("--text", options.text,
                   "run the tokens of this text; unless given, tokens spread over the vocabulary")
@@ -324,7 +264,7 @@ void add_model_bench_options(CLI::App& command, ModelBenchOptions& options) {
 
 Result<void> measure_model(ModelBenchOptions options) {
   PENSTOCK_ASSIGN(const Checkpoint checkpoint, open_checkpoint(options.model.path));
-  options.model.kv_tokens = std::max(options.n_prefill, options.n_context + options.n_decode);
+  options.model.kv_tokens = options.runs.kv_tokens();
   std::optional<RoutingRecorder> recorder;
   if (!options.record_routing.empty()) {
     PENSTOCK_ASSIGN(recorder, RoutingRecorder::make(checkpoint, options.record_routing));
@@ -338,15 +278,18 @@ Result<void> measure_model(ModelBenchOptions options) {
     fmt::print(stderr, "{}\n", line);
   }
 
-  ModelTimer timer(*loaded.model, options, std::move(tokens));
+  const ModelTimer::Runs& runs = options.runs;
+  ModelTimer timer(*loaded.model, runs, std::move(tokens));
   std::vector<Row> rows;
-  if (options.n_prefill > 0) {
-    rows.push_back({.kind = "prefill", .n_tokens = options.n_prefill, .n_context = 0});
+  if (runs.n_prefill > 0) {
+    rows.push_back({.kind = "prefill", .n_tokens = runs.n_prefill, .n_context = 0, .batch = 1});
     PENSTOCK_TRY(measure(timer, options, &ModelTimer::prefill, observer, rows.back()));
   }
-  if (options.n_decode > 0) {
-    rows.push_back(
-        {.kind = "decode", .n_tokens = options.n_decode, .n_context = options.n_context});
+  if (runs.n_decode > 0) {
+    rows.push_back({.kind = "decode",
+                    .n_tokens = runs.n_decode,
+                    .n_context = runs.n_context,
+                    .batch = runs.batch});
     PENSTOCK_TRY(measure(timer, options, &ModelTimer::decode, observer, rows.back()));
   }
   std::optional<ReadLimits> limits;

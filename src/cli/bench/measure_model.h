@@ -5,16 +5,14 @@
 #include <filesystem>
 
 #include "base/result.h"
+#include "cli/bench/model_timer.h"
 #include "cli/model_options.h"
 
 namespace penstock {
 
 struct ModelBenchOptions {
   ModelOptions model = {};
-  int64_t n_prefill = 512;
-  int64_t n_decode = 128;
-  int64_t n_context = 1;  // tokens that are there before decode begins
-  int64_t chunk = 512;
+  ModelTimer::Runs runs = {.chunk = 512, .n_prefill = 512, .n_context = 1, .n_decode = 128};
   int repetitions = 5;
   std::filesystem::path text = {};            // whose tokens are run; empty: made-up ones
   std::filesystem::path record_routing = {};  // written there; empty: nowhere
@@ -22,8 +20,8 @@ struct ModelBenchOptions {
   bool json = false;
 };
 
-// --prefill, --decode, --context, --repetitions, --chunk, --text, --record-routing, --breakdown,
-// and those of the model.
+// --prefill, --decode, --batch, --context, --repetitions, --chunk, --text, --record-routing,
+// --breakdown, and those of the model.
 void add_model_bench_options(CLI::App& command, ModelBenchOptions& options);
 
 // Prints the report to standard output.
