@@ -38,8 +38,7 @@ void place_scratch(FastAttentionTask& task, std::span<float> scratch) {
   task.totals = dense_rows(task.queries.row(n_rows), n_rows, dim);
   task.sums = dense_rows(task.totals.row(n_rows), n_rows, kSumLanes);
   task.maxima = task.sums.row(n_rows);
-  task.keys = task.maxima + n_rows;
-  task.values = reinterpret_cast<uint16_t*>(task.keys + dim * kPageTokens);
+  task.values = reinterpret_cast<uint16_t*>(task.maxima + n_rows);
 }
 
 Range pages_of(const FastAttentionTask& task) {
@@ -75,9 +74,11 @@ void write_kv_bf16(const AttentionShape& shape, int64_t slot, std::span<const fl
   for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
     const float* const k_h = k.data() + h * head_dim;
     const float* const v_h = v.data() + h * head_dim;
-    uint16_t* const keys = page_keys + (h * kPageTokens + slot) * head_dim;
+    uint16_t* const keys = page_keys + h * kPageTokens * head_dim;
     uint16_t* const values = page_values + (h * kPageTokens + slot / 2 * 2) * head_dim + slot % 2;
-    for (int64_t d = 0; d < head_dim; ++d) keys[d] = f32_to_bf16(k_h[d]);
+    for (int64_t d = 0; d < head_dim; ++d) {
+      keys[key_place(head_dim, slot, d)] = f32_to_bf16(k_h[d]);
+    }
     for (int64_t d = 0; d < head_dim; ++d) values[2 * d] = f32_to_bf16(v_h[d]);
   }
 }
@@ -132,8 +133,8 @@ void attention_fast(Isa isa, const AttentionShape& shape, Range heads, Rows<cons
 size_t attention_fast_scratch_floats(const AttentionShape& shape, int64_t n_tokens) {
   const int64_t dim = padded_dim(shape);
   const int64_t n_rows = padded_rows(shape, block_tokens(shape, n_tokens));
-  const int64_t page = dim * kPageTokens + dim * kPageTokens / 2;  // keys, values
-  return static_cast<size_t>(n_rows * (2 * dim + kSumLanes + 1) + page + kAlignedFloats);
+  const int64_t values = dim * kPageTokens / 2;  // of a page, as bf16
+  return static_cast<size_t>(n_rows * (2 * dim + kSumLanes + 1) + values + kAlignedFloats);
 }
 
 }  // namespace penstock

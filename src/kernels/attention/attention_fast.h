@@ -13,13 +13,20 @@
 namespace penstock {
 
 // One layer's keys and values of one sequence in bf16, as pages of kPageTokens positions:
-//   keys[p]    [n_kv_heads, kPageTokens, head_dim]
+//   keys[p]    [n_kv_heads, head_dim / 2, kPageTokens, 2]   two elements of a key side by side;
+//              an odd dimension's last elements, [kPageTokens], lie behind their head's pairs
 //   values[p]  [n_kv_heads, kPageTokens / 2, head_dim, 2]   two positions' values side by side
-// The values' order is the one AMX multiplies in place. Pages no token sees may be null.
+// AMX multiplies with both in place, and 16 lanes of positions (of elements) are one load. Pages no
+// token sees may be null.
 struct PagedKvBf16 {
   std::span<const uint16_t* const> keys = {};
   std::span<const uint16_t* const> values = {};
 };
+
+// Where element d of the key in place `slot` is among its head's kPageTokens * head_dim.
+constexpr int64_t key_place(int64_t head_dim, int64_t slot, int64_t d) {
+  return d / 2 < head_dim / 2 ? (d / 2 * kPageTokens + slot) * 2 + d % 2 : d * kPageTokens + slot;
+}
 
 // Writes one token's keys and values, [n_kv_heads, head_dim] f32 each, to place `slot` of a page,
 // rounded to the nearest bf16 (ties to even). Stores this token's numbers only, so threads may

@@ -1,7 +1,6 @@
 #include "kernels/attention/attention_fast_task.h"
 #include "kernels/attention/exp2.h"
 #include "kernels/lanes_avx2.h"
-#include "tensor/scalar_types.h"
 
 namespace penstock {
 namespace {
@@ -69,51 +68,12 @@ inline __m256 exp2_of_eight(__m256 x) {
 }
 inline Lanes exp2_lanes(Lanes x) { return {exp2_of_eight(x.low), exp2_of_eight(x.high)}; }
 
-// Turns 8 rows of 8 words into its columns: first within each 128 bits, then across them.
-inline void transpose(__m256i rows[8]) {
-  __m256i pairs[8];  // of rows 4 i and 4 i + 1, or 4 i + 2 and 4 i + 3
-  for (int i = 0; i < 8; i += 2) {
-    pairs[i] = _mm256_unpacklo_epi32(rows[i], rows[i + 1]);
-    pairs[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  __m256i fours[2][4];  // [i][c]: column c of each 128 bits, of rows 4 i to 4 i + 3
-  for (int64_t i = 0; i < 2; ++i) {
-    fours[i][0] = _mm256_unpacklo_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    fours[i][1] = _mm256_unpackhi_epi64(pairs[4 * i], pairs[4 * i + 2]);
-    fours[i][2] = _mm256_unpacklo_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-    fours[i][3] = _mm256_unpackhi_epi64(pairs[4 * i + 1], pairs[4 * i + 3]);
-  }
-  for (int c = 0; c < 4; ++c) {
-    rows[c] = _mm256_permute2x128_si256(fours[0][c], fours[1][c], 0x20);
-    rows[4 + c] = _mm256_permute2x128_si256(fours[0][c], fours[1][c], 0x31);
-  }
+inline __m256 eight_widened(const uint16_t* numbers) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
-
-// [kPageTokens, head_dim] bf16 into [head_dim, kPageTokens] f32, 8 keys of 16 elements at a time,
-// as pairs: half the shuffles.
-inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {
-  for (int64_t k = 0; k < kPageTokens; k += 8) {
-    const uint16_t* const rows = keys + k * head_dim;
-    int64_t d = 0;
-    for (; d + 16 <= head_dim; d += 16) {
-      __m256i pairs[8];
-      for (int i = 0; i < 8; ++i) {
-        pairs[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i * head_dim + d));
-      }
-      transpose(pairs);
-      float* const out = spread + d * kPageTokens + k;
-      for (int64_t i = 0; i < 8; ++i) {
-        _mm256_storeu_ps(out + 2 * i * kPageTokens,
-                         _mm256_castsi256_ps(_mm256_slli_epi32(pairs[i], 16)));
-        _mm256_storeu_ps(out + (2 * i + 1) * kPageTokens,
-                         _mm256_castsi256_ps(high_halves(pairs[i])));
-      }
-    }
-    for (; d < head_dim; ++d) {
-      float* const out = spread + d * kPageTokens + k;
-      for (int64_t i = 0; i < 8; ++i) out[i] = bf16_to_f32(rows[i * head_dim + d]);
-    }
-  }
+inline Lanes widened(const uint16_t* numbers) {
+  return {eight_widened(numbers), eight_widened(numbers + 8)};
 }
 
 }  // namespace

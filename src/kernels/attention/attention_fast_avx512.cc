@@ -1,6 +1,5 @@
 #include "kernels/attention/attention_fast_lanes_avx512.h"
 #include "kernels/attention/attention_fast_task.h"
-#include "tensor/scalar_types.h"
 
 namespace penstock {
 namespace {
@@ -36,27 +35,9 @@ inline Lanes round_weights(Lanes w) {
   return {_mm512_castsi512_ps(high_halves(_mm512_add_epi32(_mm512_castps_si512(w.v), half)))};
 }
 
-// [kPageTokens, head_dim] bf16 into [head_dim, kPageTokens] f32, 16 keys of 32 elements at a time,
-// as pairs: half the shuffles.
-inline void spread_keys(const uint16_t* keys, int64_t head_dim, float* spread) {
-  for (int64_t k = 0; k < kPageTokens; k += kLanes) {
-    const uint16_t* const rows = keys + k * head_dim;
-    int64_t d = 0;
-    for (; d + 2 * kLanes <= head_dim; d += 2 * kLanes) {
-      __m512i pairs[16];
-      for (int i = 0; i < 16; ++i) pairs[i] = _mm512_loadu_si512(rows + i * head_dim + d);
-      transpose(pairs);
-      float* const out = spread + d * kPageTokens + k;
-      for (int64_t i = 0; i < 16; ++i) {
-        store(out + 2 * i * kPageTokens, {_mm512_castsi512_ps(_mm512_slli_epi32(pairs[i], 16))});
-        store(out + (2 * i + 1) * kPageTokens, {_mm512_castsi512_ps(high_halves(pairs[i]))});
-      }
-    }
-    for (; d < head_dim; ++d) {
-      float* const out = spread + d * kPageTokens + k;
-      for (int64_t i = 0; i < kLanes; ++i) out[i] = bf16_to_f32(rows[i * head_dim + d]);
-    }
-  }
+inline Lanes widened(const uint16_t* numbers) {
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 // A block of attention_fast over 16 lanes, for the isa files: include kernels/lanes_<isa>.h first,
 // and define
 //   kScoreWidth, kTotalWidth  kRowsAtOnce times so many Lanes of sums fit the isa's registers
+//   widened                   16 bf16
 //   first_of_pairs, second_of_pairs (16 pairs of bf16, widened), exp2_lanes
 //   round_to_bf16 (ties to even), round_weights (ties up)
-//   spread_keys(keys, head_dim, spread): keys [kPageTokens, head_dim] bf16 turned into
-//     [head_dim, kPageTokens] f32
 #pragma once
 
-#include "kernels/attention/attention_fast_task.h"
+#include "kernels/attention/attention_fast_rows.h"
 
 namespace penstock {
 namespace {
@@ -47,9 +46,10 @@ struct RowsOnPage {
   const FastAttentionTask& task;
   int64_t page = 0;
   int64_t first_row = 0;
-  Range seen = {};
-  const uint16_t* values = nullptr;  // seen_values
+  const uint16_t* keys = nullptr;    // page_keys
+  const uint16_t* values = nullptr;  // page_values
   NextPage* next = nullptr;          // of the block
+  Range seen = {};
   Range key_groups() const { return {seen.begin / kLanes, (seen.end + kLanes - 1) / kLanes}; }
 };
 
@@ -71,50 +71,56 @@ inline void gather_queries(const FastAttentionTask& task) {
   }
 }
 
-inline void start_rows(const FastAttentionTask& task) {
-  for (int64_t row = 0; row < task.n_rows(); ++row) {
-    const int64_t h = task.heads.begin + row % task.heads.size();
-    task.maxima[row] = task.sinks.empty() ? kLowestMax : task.sinks.data()[h] * kLog2E;
-    store(task.sums.row(row), keep(all(1.0F), 0, task.sinks.empty() ? 0 : 1, zero()));
-    for (int64_t d = 0; d < task.totals.cols; d += kLanes) store(task.totals.row(row) + d, zero());
+// Scores of kRows rows and of kWidth times 16 keys, from k on.
+template <int kRows, int kWidth>
+inline void score_keys(const RowsOnPage& rows, int64_t k, PageWeights scores) {
+  Lanes dots[kRows][kWidth];
+  for (auto& row : dots) {
+    for (Lanes& each : row) each = zero();
+  }
+  const float* const queries = rows.task.queries.row(rows.first_row);
+  const int64_t stride = rows.task.queries.stride;
+  const auto add = [&](int64_t d, const Lanes(&keys)[kWidth]) __attribute__((always_inline)) {
+    for (int r = 0; r < kRows; ++r) {
+      const Lanes a = all(queries[r * stride + d]);
+      for (int w = 0; w < kWidth; ++w) dots[r][w] = fma(a, keys[w], dots[r][w]);
+    }
+  };
+  const int64_t head_dim = rows.task.shape.head_dim;
+  int64_t d = 0;
+  for (; d + 2 <= head_dim; d += 2) {
+    const uint16_t* const pairs = rows.keys + d * kPageTokens + 2 * k;
+    rows.next->ask();
+    Lanes first[kWidth];
+    Lanes second[kWidth];
+    for (int64_t w = 0; w < kWidth; ++w) {
+      first[w] = first_of_pairs(pairs + 2 * w * kLanes, kLanes);
+      second[w] = second_of_pairs(pairs + 2 * w * kLanes, kLanes);
+    }
+    add(d, first);
+    add(d + 1, second);
+  }
+  if (d < head_dim) {
+    Lanes last[kWidth];
+    for (int64_t w = 0; w < kWidth; ++w) {
+      last[w] = widened(rows.keys + d * kPageTokens + k + w * kLanes);
+    }
+    add(d, last);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int w = 0; w < kWidth; ++w) store(scores[r] + k + w * kLanes, dots[r][w]);
   }
 }
 
+// Scores of the keys that some row sees, and of their neighbours in the same Lanes.
 template <int kRows>
 inline void score_page(const RowsOnPage& rows, PageWeights scores) {
   const Range groups = rows.key_groups();
-  for (int64_t g = groups.begin; g < groups.end; g += kScoreWidth) {
-    // A page has a whole number of kScoreWidth groups; the first seen one may lie inside.
-    const int64_t k = g / kScoreWidth * kScoreWidth * kLanes;
-    Lanes dots[kRows][kScoreWidth];
-    for (auto& row : dots) {
-      for (Lanes& each : row) each = zero();
-    }
-    const float* const queries = rows.task.queries.row(rows.first_row);
-    for (int64_t d = 0; d < rows.task.shape.head_dim; ++d) {
-      rows.next->ask();
-      Lanes keys[kScoreWidth];
-      for (int w = 0; w < kScoreWidth; ++w) {
-        keys[w] = load(rows.task.keys + d * kPageTokens + k + w * kLanes);
-      }
-      for (int r = 0; r < kRows; ++r) {
-        const Lanes a = all(queries[r * rows.task.queries.stride + d]);
-        for (int w = 0; w < kScoreWidth; ++w) dots[r][w] = fma(a, keys[w], dots[r][w]);
-      }
-    }
-    for (int r = 0; r < kRows; ++r) {
-      for (int w = 0; w < kScoreWidth; ++w) store(scores[r] + k + w * kLanes, dots[r][w]);
-    }
+  int64_t g = groups.begin;
+  for (; g + kScoreWidth <= groups.end; g += kScoreWidth) {
+    score_keys<kRows, kScoreWidth>(rows, g * kLanes, scores);
   }
-}
-
-// Lanes of the row's scores for keys k to k + 15; -inf, whose weight is +0, where it does not see.
-inline Lanes seen_scores(const float* scores, int64_t k, Range seen) {
-  const Lanes scores_k = load(scores + k);
-  if (k >= seen.begin && k + kLanes <= seen.end) return scores_k;
-  const int64_t begin = larger_of(0, smaller_of(kLanes, seen.begin - k));
-  const int64_t end = larger_of(begin, smaller_of(kLanes, seen.end - k));
-  return keep(scores_k, begin, end, all(-ExpConstants::kInfinity));
+  for (; g < groups.end; ++g) score_keys<kRows, 1>(rows, g * kLanes, scores);
 }
 
 // Turns one row's scores into weights, and updates its m and l. Returns f.
@@ -153,23 +159,36 @@ inline void add_values(const RowsOnPage& rows, const PageWeights weights, const 
       sums[r][w] = load(task.totals.row(rows.first_row + r) + d + w * kLanes) * factors[r];
     }
   }
-  for (int64_t j = rows.seen.begin / 2 * 2; j < rows.seen.end; j += 2) {
+  const auto add = [&](int64_t j, const Lanes(&values)[kWidth]) __attribute__((always_inline)) {
+    for (int r = 0; r < kRows; ++r) {
+      const Lanes weight = all(weights[r][j]);
+      for (int w = 0; w < kWidth; ++w) sums[r][w] = fma(weight, values[w], sums[r][w]);
+    }
+  };
+  // Of a pair's two positions those that are seen: the other's values may be anything.
+  const auto add_pair = [&](int64_t j, bool has_first,
+                            bool has_second) __attribute__((always_inline)) {
     const uint16_t* const pairs = rows.values + j * task.shape.head_dim + 2 * d;
-    rows.next->ask();
+    const int64_t n = kIsWhole ? kLanes : n_elements;
     Lanes first[kWidth];
     Lanes second[kWidth];
     for (int64_t w = 0; w < kWidth; ++w) {
-      const int64_t n = kIsWhole ? kLanes : n_elements;
       first[w] = first_of_pairs(pairs + 2 * w * kLanes, n);
       second[w] = second_of_pairs(pairs + 2 * w * kLanes, n);
     }
-    for (int r = 0; r < kRows; ++r) {
-      const Lanes w_first = all(weights[r][j]);
-      const Lanes w_second = all(weights[r][j + 1]);
-      for (int w = 0; w < kWidth; ++w) sums[r][w] = fma(w_first, first[w], sums[r][w]);
-      for (int w = 0; w < kWidth; ++w) sums[r][w] = fma(w_second, second[w], sums[r][w]);
-    }
+    if (has_first) add(j, first);
+    if (has_second) add(j + 1, second);
+  };
+  int64_t j = rows.seen.begin / 2 * 2;
+  if (j < rows.seen.begin) {
+    add_pair(j, false, true);
+    j += 2;
   }
+  for (; j + 2 <= rows.seen.end; j += 2) {
+    rows.next->ask();
+    add_pair(j, true, true);
+  }
+  if (j < rows.seen.end) add_pair(j, true, false);
   for (int r = 0; r < kRows; ++r) {
     for (int w = 0; w < kWidth; ++w) {
       store(task.totals.row(rows.first_row + r) + d + w * kLanes, sums[r][w]);
@@ -208,25 +227,10 @@ inline void attend_page(const RowsOnPage& rows, int64_t n_rows) {
   }
 }
 
-inline void finish_rows(const FastAttentionTask& task) {
-  const int64_t head_dim = task.shape.head_dim;
-  int64_t row = 0;
-  for (int64_t t = task.tokens.begin; t < task.tokens.end; ++t) {
-    for (int64_t h = task.heads.begin; h < task.heads.end; ++h, ++row) {
-      float* const y = task.y.row(t) + h * head_dim;
-      const float* const total = task.totals.row(row);
-      const Lanes l = all(sum(load(task.sums.row(row))));
-      for (int64_t d = 0; d < head_dim; d += kLanes) {
-        store_first(y + d, smaller_of(kLanes, head_dim - d), load(total + d) / l);
-      }
-    }
-  }
-}
-
 // How often the work on a page asks for the next one: at each step of score_page and add_values.
 inline int64_t n_asks(const FastAttentionTask& task) {
   const int64_t head_dim = task.shape.head_dim;
-  const int64_t of_scores = head_dim * (kPageTokens / (kScoreWidth * kLanes));
+  const int64_t of_scores = larger_of(head_dim / 2, 1) * (kPageTokens / (kScoreWidth * kLanes));
   const int64_t of_values = larger_of(head_dim / (kTotalWidth * kLanes), 1) * (kPageTokens / 2);
   return (task.n_rows() + kRowsAtOnce - 1) / kRowsAtOnce * (of_scores + of_values);
 }
@@ -235,12 +239,9 @@ inline void attend_block(const FastAttentionTask& task) {
   gather_queries(task);
   start_rows(task);
   for (int64_t p = task.pages.begin; p < task.pages.end; ++p) {
-    spread_keys(page_keys(task, p), task.shape.head_dim, task.keys);
-    RowsOnPage rows = {task, p};
-    rows.values = seen_values(task, p);
     NextPage next;
     if (p + 1 < task.pages.end) next = NextPage(task, p + 1, n_asks(task));
-    rows.next = &next;
+    RowsOnPage rows = {task, p, 0, page_keys(task, p), page_values(task, p), &next};
     for (; rows.first_row < task.n_rows(); rows.first_row += kRowsAtOnce) {
       const int64_t n_rows = smaller_of(kRowsAtOnce, task.n_rows() - rows.first_row);
       rows.seen = seen_in_page(task, {rows.first_row, rows.first_row + n_rows}, p);

@@ -20,7 +20,8 @@ struct HeadOfPages {
 
   float key(int64_t j, int64_t d) const {
     const uint16_t* const page = kv.keys[static_cast<size_t>(j / kPageTokens)];
-    return bf16_to_f32(page[(kv_head * kPageTokens + j % kPageTokens) * head_dim + d]);
+    return bf16_to_f32(
+        page[kv_head * kPageTokens * head_dim + key_place(head_dim, j % kPageTokens, d)]);
   }
   float value(int64_t j, int64_t d) const {
     const uint16_t* const page = kv.values[static_cast<size_t>(j / kPageTokens)];

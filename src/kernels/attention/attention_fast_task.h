@@ -29,7 +29,6 @@ struct FastAttentionTask {
   Rows<float> totals = {};     // o of each row
   float* maxima = nullptr;     // m of each row
   Rows<float> sums = {};       // l of each row, [rows, kSumLanes]
-  float* keys = nullptr;       // a page's, as the isa likes them: [head_dim, kPageTokens]
   uint16_t* values = nullptr;  // a page's, [kPageTokens / 2, head_dim, 2]
 
   int64_t n_rows() const { return tokens.size() * heads.size(); }
@@ -51,7 +50,7 @@ inline Range seen_in_page(const FastAttentionTask& task, Range rows, int64_t p) 
           smaller_of(last + 1 - p * kPageTokens, kPageTokens)};
 }
 
-// The block's keys of page p: [kPageTokens, head_dim].
+// The block's keys of page p: [head_dim / 2, kPageTokens, 2], and an odd last element.
 inline const uint16_t* page_keys(const FastAttentionTask& task, int64_t p) {
   return task.kv.keys.data()[p] + task.kv_head * kPageTokens * task.shape.head_dim;
 }

@@ -73,8 +73,9 @@ class Sequence {
     return dense_rows(q_.data(), c_.n_tokens, int64_t{c_.shape.n_heads} * c_.shape.head_dim);
   }
   double key(int64_t j, int64_t kv_head, int64_t d) const {
+    const int64_t head = kv_head * kPageTokens * c_.shape.head_dim;
     return bf16_to_f32(keys_[static_cast<size_t>(j / kPageTokens)]
-                            [(kv_head * kPageTokens + j % kPageTokens) * c_.shape.head_dim + d]);
+                            [head + key_place(c_.shape.head_dim, j % kPageTokens, d)]);
   }
   double value(int64_t j, int64_t kv_head, int64_t d) const {
     const int64_t pair = kv_head * kPageTokens / 2 + j % kPageTokens / 2;
@@ -366,17 +367,23 @@ TEST(WriteKvBf16, PutsEachNumberWhereTheLayoutSays) {
     }
     write_kv_bf16(s, slot, k, v, keys.data(), values.data());
   }
-  // Keys lie head by head, slot by slot; values pair of slots by pair of slots.
+  // A head's keys lie pair of elements by pair of elements, slot by slot, and then the odd one;
+  // values pair of slots by pair of slots.
   size_t at = 0;
   size_t n_written = 0;
+  const auto expect_key = [&](int64_t h, int64_t slot, int64_t d) {
+    const bool is_written = std::find(slots.begin(), slots.end(), slot) != slots.end();
+    n_written += is_written ? 1 : 0;
+    EXPECT_EQ(keys[at++], is_written ? f32_to_bf16(number(slot, h, d)) : kBf16Nan);
+  };
   for (int64_t h = 0; h < 3; ++h) {
-    for (int64_t slot = 0; slot < kPageTokens; ++slot) {
-      for (int64_t d = 0; d < 5; ++d, ++at) {
-        const bool is_written = std::find(slots.begin(), slots.end(), slot) != slots.end();
-        n_written += is_written ? 1 : 0;
-        EXPECT_EQ(keys[at], is_written ? f32_to_bf16(number(slot, h, d)) : kBf16Nan);
+    for (const int64_t d : {0, 2}) {
+      for (int64_t slot = 0; slot < kPageTokens; ++slot) {
+        expect_key(h, slot, d);
+        expect_key(h, slot, d + 1);
       }
     }
+    for (int64_t slot = 0; slot < kPageTokens; ++slot) expect_key(h, slot, 4);
   }
   EXPECT_EQ(n_written, 4u * 15);
   at = 0;
