@@ -4,12 +4,15 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/integers.h"
 #include "os/cpu_limits.h"
 #include "os/thread_name.h"
 
@@ -46,6 +49,43 @@ std::string clamp_note(int wanted, int granted, const Topology& topology) {
   return fmt::format("{} CPU threads asked for, {} used: {}", wanted, granted, why);
 }
 
+// Chunks [begin, end) that are left of a worker's share. Alone in its cache line, for the sake of
+// its owner, who takes nearly all of them.
+class alignas(64) Share {
+ public:
+  // Relaxed, all of it: run() orders what the chunks write, and these here before it.
+  void set(Range chunks) { left_.store(packed(chunks), std::memory_order_relaxed); }
+  // A chunk; nothing when none is left.
+  std::optional<int64_t> take_first() {
+    return take([](Range left) { return std::pair(left.begin, Range{left.begin + 1, left.end}); });
+  }
+  std::optional<int64_t> take_last() {
+    return take(
+        [](Range left) { return std::pair(left.end - 1, Range{left.begin, left.end - 1}); });
+  }
+
+ private:
+  static uint64_t packed(Range chunks) {
+    return static_cast<uint64_t>(chunks.begin) << 32 | static_cast<uint64_t>(chunks.end);
+  }
+  static Range unpacked(uint64_t left) {
+    return {static_cast<int64_t>(left >> 32), static_cast<int64_t>(left & UINT32_MAX)};
+  }
+
+  template <class Split>
+  std::optional<int64_t> take(Split split) {
+    uint64_t left = left_.load(std::memory_order_relaxed);
+    for (;;) {
+      const Range chunks = unpacked(left);
+      if (chunks.size() == 0) return std::nullopt;
+      const auto [taken, rest] = split(chunks);
+      if (left_.compare_exchange_weak(left, packed(rest), std::memory_order_relaxed)) return taken;
+    }
+  }
+
+  std::atomic<uint64_t> left_ = 0;
+};
+
 }  // namespace
 
 // Each run is an epoch. The caller writes what is to be done, opens the gate, and raises epoch_;
@@ -72,6 +112,7 @@ class Pool::Impl {
   const std::string& note() const { return note_; }
   void add_note(const std::string& note);
   void count_waiting(std::chrono::nanoseconds* waited) { waited_ = waited; }
+  std::span<Share> shares() { return shares_; }
 
  private:
   void work(int worker);
@@ -87,6 +128,7 @@ class Pool::Impl {
   const Placement placement_;
   const int n_workers_;
   std::string note_;
+  std::vector<Share> shares_ = std::vector<Share>(static_cast<size_t>(n_workers_));
   std::vector<std::thread> threads_;
   std::chrono::nanoseconds* waited_ = nullptr;  // the caller's; null: nobody asks
   std::atomic<bool> is_running_ = false;        // guards against nested and concurrent runs: a bug
@@ -265,6 +307,33 @@ void Pool::parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, 
       const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
       if (begin >= n_items) return;
       body({begin, std::min(begin + chunk, n_items)}, worker);
+    }
+  });
+}
+
+void Pool::parallel_for_shares(int64_t n_items, int64_t chunk, FunctionRef<void(Range, int)> body) {
+  PENSTOCK_CHECK(chunk > 0, "chunks hold at least one item");
+  const int64_t n_chunks = ceil_div(n_items, chunk);
+  PENSTOCK_CHECK(n_chunks <= UINT32_MAX, "more chunks than a share counts");
+  if (n_chunks <= 1) {  // not worth waking anyone
+    if (n_items > 0) body({0, n_items}, 0);
+    return;
+  }
+  const std::span<Share> shares = impl_->shares();
+  const int64_t n_workers = std::ssize(shares);
+  for (int64_t w = 0; w < n_workers; ++w) {
+    shares[static_cast<size_t>(w)].set({n_chunks * w / n_workers, n_chunks * (w + 1) / n_workers});
+  }
+  impl_->run(Impl::Attendance::kWhoComes, [&](int worker) {
+    const auto run_chunk = [&](int64_t c) {
+      body({c * chunk, std::min((c + 1) * chunk, n_items)}, worker);
+    };
+    Share& own = shares[static_cast<size_t>(worker)];
+    while (const auto c = own.take_first()) run_chunk(*c);
+    // Shares only shrink: one that was empty once needs no second look.
+    for (int64_t i = 1; i < n_workers; ++i) {
+      Share& other = shares[static_cast<size_t>((worker + i) % n_workers)];
+      while (const auto c = other.take_last()) run_chunk(*c);
     }
   });
 }

@@ -53,6 +53,13 @@ class Pool {
   // thread count.
   void parallel_for(int64_t n_items, int64_t chunk, FunctionRef<void(Range, int worker)> body);
 
+  // The same, but each worker begins with neighbouring items of its own, in ascending order and the
+  // same ones for the same n_items, and then takes the last of others' that are left. For items
+  // that lie in memory one behind the other: what a kernel asks for ahead is then its own worker's
+  // to come.
+  void parallel_for_shares(int64_t n_items, int64_t chunk,
+                           FunctionRef<void(Range, int worker)> body);
+
  private:
   class Impl;
   explicit Pool(std::unique_ptr<Impl> impl);

@@ -103,18 +103,57 @@ TEST(Pool, RunsAcrossTheMomentOfParking) {
   EXPECT_THAT(counts, testing::Each(500));
 }
 
-TEST(Pool, ParallelForCoversEachItemOnceWithWholeChunks) {
+// Both ways to split items over workers.
+using ParallelFor = void (Pool::*)(int64_t, int64_t, FunctionRef<void(Range, int)>);
+class PoolParallel : public testing::TestWithParam<ParallelFor> {};
+INSTANTIATE_TEST_SUITE_P(InOrder, PoolParallel, testing::Values(&Pool::parallel_for));
+INSTANTIATE_TEST_SUITE_P(ByShares, PoolParallel, testing::Values(&Pool::parallel_for_shares));
+
+TEST_P(PoolParallel, CoversEachItemOnceWithWholeChunks) {
   const auto pool = crowded_pool(3);
   for (const int64_t n_items : {0, 1, 6, 7, 8, 1000}) {
     std::vector<int> touched(static_cast<size_t>(n_items), 0);
     std::atomic<bool> well_formed = true;
-    pool->parallel_for(n_items, 7, [&](Range range, int worker) {
+    ((*pool).*GetParam())(n_items, 7, [&](Range range, int worker) {
       if (range.begin % 7 != 0 || range.size() < 1 || range.size() > 7) well_formed = false;
       if (worker < 0 || worker >= pool->n_workers()) well_formed = false;
       for (int64_t i = range.begin; i < range.end; ++i) ++touched[static_cast<size_t>(i)];
     });
     EXPECT_TRUE(well_formed);
     EXPECT_THAT(touched, testing::Each(1)) << n_items;
+  }
+}
+
+// While nobody is done with a first chunk nobody takes another's: all begin with their own.
+TEST(Pool, SharesBeginWithNeighboursInAscendingOrder) {
+  const auto pool = crowded_pool(3);
+  constexpr int64_t kItems = 31;  // 11 chunks: 3, 4 and 4
+  std::atomic<int> n_begun = 0;
+  std::array<std::vector<int64_t>, 3> begins;
+  pool->parallel_for_shares(kItems, 3, [&](Range range, int worker) {
+    auto& own = begins[static_cast<size_t>(worker)];
+    own.push_back(range.begin / 3);
+    if (own.size() == 1) {
+      ++n_begun;
+      within_seconds(10, [&] { return n_begun == 3; });
+    }
+  });
+  const std::array<Range, 3> shares = {Range{0, 3}, Range{3, 7}, Range{7, 11}};
+  for (size_t w = 0; w < shares.size(); ++w) {
+    ASSERT_FALSE(begins[w].empty());
+    EXPECT_EQ(begins[w].front(), shares[w].begin);
+    bool is_own = true;
+    for (size_t i = 1; i < begins[w].size(); ++i) {
+      // Ascending within the share; once outside of it, never back.
+      const bool in_share = begins[w][i] < shares[w].end && begins[w][i] > begins[w][i - 1];
+      if (is_own && in_share) {
+        EXPECT_EQ(begins[w][i], begins[w][i - 1] + 1);
+      }
+      is_own = is_own && in_share;
+      if (!is_own) {
+        EXPECT_FALSE(begins[w][i] >= shares[w].begin && begins[w][i] < shares[w].end);
+      }
+    }
   }
 }
 
@@ -192,14 +231,14 @@ TEST(Pool, ARefusedPinIsANoteNotAFailure) {
 
 // As on a core so slow that the others do everything else before its first chunk is done: shares
 // settled beforehand would leave it with most of its own, and the others waiting.
-TEST(Pool, AWorkerHoweverSlowHoldsUpItsOwnChunkOnly) {
+TEST_P(PoolParallel, AWorkerHoweverSlowHoldsUpItsOwnChunkOnly) {
   const auto pool = crowded_pool(3);
   constexpr int64_t kChunks = 60;
   std::atomic<int64_t> n_done = 0;
   std::atomic<bool> is_slow_taken = false;
   std::atomic<bool> did_others_do_the_rest = false;
   std::atomic<int64_t> n_by_slow = 0;
-  pool->parallel_for(kChunks, 1, [&](Range, int worker) {
+  ((*pool).*GetParam())(kChunks, 1, [&](Range, int worker) {
     // Whoever of the others comes too early waits, so that the slow one does get a chunk.
     if (worker == 1) {
       is_slow_taken = true;
@@ -238,7 +277,8 @@ TEST(Pool, AWorkerThatDoesNotComeIsNotWaitedFor) {
   int n_done = 0;  // by the caller alone
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 3; ++i) pool->parallel_for(8, 1, [&](Range, int) { ++n_done; });
-  EXPECT_EQ(n_done, 24);
+  for (int i = 0; i < 3; ++i) pool->parallel_for_shares(8, 1, [&](Range, int) { ++n_done; });
+  EXPECT_EQ(n_done, 48);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
 
   is_let_go = true;

@@ -12,7 +12,9 @@ namespace penstock {
 // Chunks that a worker takes, so that none waits long for the last.
 inline constexpr int64_t kChunksPerWorker = 4;
 
-// Calls body for ranges that cover [0, n_rows): on this thread when there are too few rows.
-void share_rows(Pool& pool, int64_t n_rows, FunctionRef<void(Range)> body);
+// Calls body for ranges that cover [0, n_rows): on this thread when they are too little work.
+// row_work: of a row, as the numbers that a plain pass over memory would read in its time, about 5
+// a nanosecond. A rough guess will do.
+void share_rows(Pool& pool, int64_t n_rows, int64_t row_work, FunctionRef<void(Range)> body);
 
 }  // namespace penstock

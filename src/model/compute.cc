@@ -25,6 +25,7 @@ std::vector<size_t> prepare_activations(const Compute& compute, std::span<const 
   };
   std::vector<Part> parts;
   size_t n_inputs = 0;
+  int64_t most_cols = 0;
   std::vector<FastActivations>& all = *compute.activations;
   if (all.size() < jobs.size()) all.resize(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -33,12 +34,14 @@ std::vector<size_t> prepare_activations(const Compute& compute, std::span<const 
       const bool integer = std::ranges::any_of(jobs.subspan(i), [&](const MatmulJob& job) {
         return is_same_input(job, jobs[i]) && has_integer_kernel(compute.isa, *job.w);
       });
+      most_cols = std::max(most_cols, jobs[i].x.cols);
       next.begin(compute.isa, jobs[i].x, jobs[i].n_generated, integer);
       for (int64_t part = 0; part < next.n_parts(); ++part) parts.push_back({&next, part});
     }
     of_job.push_back(n_inputs - 1);
   }
-  for_each_row(compute, static_cast<int64_t>(parts.size()), [&](Range range) {
+  const auto n_parts = static_cast<int64_t>(parts.size());
+  for_each_row(compute, n_parts, most_cols * kConversion, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const Part& part = parts[static_cast<size_t>(i)];
       part.of->prepare({part.index, part.index + 1});
@@ -66,7 +69,7 @@ void run_matmuls(const Compute& compute, std::span<const MatmulJob> jobs) {
       chunks.push_back({i, {begin, std::min(begin + step, jobs[i].w->rows)}});
     }
   }
-  compute.pool->parallel_for(static_cast<int64_t>(chunks.size()), 1, [&](Range range, int) {
+  compute.pool->parallel_for_shares(static_cast<int64_t>(chunks.size()), 1, [&](Range range, int) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const Chunk& chunk = chunks[static_cast<size_t>(i)];
       const MatmulJob& job = jobs[chunk.job];
@@ -110,12 +113,13 @@ OperationWork work_of(std::span<const MatmulJob> jobs) {
   return work;
 }
 
-void for_each_row(const Compute& compute, int64_t n_rows, FunctionRef<void(Range)> body) {
-  share_rows(*compute.pool, n_rows, body);
+void for_each_row(const Compute& compute, int64_t n_rows, int64_t row_work,
+                  FunctionRef<void(Range)> body) {
+  share_rows(*compute.pool, n_rows, row_work, body);
 }
 
 void add_rows(const Compute& compute, Rows<const float> from, Rows<float> to) {
-  for_each_row(compute, to.n_rows, [&](Range range) {
+  for_each_row(compute, to.n_rows, to.cols * kPlainPass, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const float* const source = from.row(t);
       float* const target = to.row(t);

@@ -158,7 +158,7 @@ void Decoder::set_profile(Profile* profile) {
 
 void Decoder::embed(const StepTokens& step, Rows<float> x) const {
   const OperationTimer timer(compute_.profile, Operation::kEmbedding);
-  for_each_row(compute_, x.n_rows, [&](Range range) {
+  for_each_row(compute_, x.n_rows, x.cols * kConversion, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       const SequenceSlice& slice = step.slice_of(t);
       const auto i = static_cast<size_t>(step.position(t) - slice.position);
@@ -265,7 +265,7 @@ void Decoder::add_residual(Rows<const float> y, Rows<float> x) const {
 
 void Decoder::normalise(Rows<const float> x, std::span<const float> weight, Rows<float> y) const {
   const OperationTimer timer(compute_.profile, Operation::kNorm);
-  for_each_row(compute_, x.n_rows, [&](Range range) {
+  for_each_row(compute_, x.n_rows, x.cols * kPlainPass, [&](Range range) {
     const Rows<const float> from = {x.row(range.begin), range.size(), x.cols, x.stride};
     const Rows<float> to = {y.row(range.begin), range.size(), y.cols, y.stride};
     rms_norm_exact(compute_.isa, from, weight, static_cast<float>(spec_.rms_eps), to);

@@ -19,7 +19,7 @@ StepTokens::StepTokens(const Compute& compute, const ModelSpec& spec,
   }
   cos_.resize(places_.size() * half_);
   sin_.resize(places_.size() * half_);
-  for_each_row(compute, n_tokens(), [&](Range range) {
+  for_each_row(compute, n_tokens(), static_cast<int64_t>(half_) * kSineCosine, [&](Range range) {
     for (int64_t row = range.begin; row < range.end; ++row) {
       const Place& place = places_[index(row)];
       rope_angles(tables[place.slice], place.position,

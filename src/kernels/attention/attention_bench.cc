@@ -119,7 +119,7 @@ class AttentionRun {
   void run(Pool& pool) {
     constexpr int kGroup = kShape.n_heads / kShape.n_kv_heads;
     const auto kv = layers_.kv(layer_);
-    pool.parallel_for(static_cast<int64_t>(tasks_.size()), 1, [&](Range range, int worker) {
+    pool.parallel_for_shares(static_cast<int64_t>(tasks_.size()), 1, [&](Range range, int worker) {
       for (int64_t i = range.begin; i < range.end; ++i) {
         const auto& [tokens, kv_head] = tasks_[static_cast<size_t>(i)];
         attend({int64_t{kv_head} * kGroup, int64_t{kv_head + 1} * kGroup}, tokens, kv,

@@ -88,12 +88,14 @@ class ProductsRun {
     const int64_t chunk = std::min(
         of_.rows, chunk_rows(of_.rows * static_cast<int64_t>(n_matrices()), pool.n_workers()));
     const int64_t chunks_each = ceil_div(of_.rows, chunk);
-    pool.parallel_for(chunks_each * static_cast<int64_t>(n_matrices()), 1, [&](Range range, int) {
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const int64_t begin = i % chunks_each * chunk;
-        multiply(static_cast<size_t>(i / chunks_each), {begin, std::min(begin + chunk, of_.rows)});
-      }
-    });
+    pool.parallel_for_shares(chunks_each * static_cast<int64_t>(n_matrices()), 1,
+                             [&](Range range, int) {
+                               for (int64_t i = range.begin; i < range.end; ++i) {
+                                 const int64_t begin = i % chunks_each * chunk;
+                                 multiply(static_cast<size_t>(i / chunks_each),
+                                          {begin, std::min(begin + chunk, of_.rows)});
+                               }
+                             });
     next_ += n_matrices();
   }
 
@@ -130,7 +132,7 @@ class ProductsRun {
     for (size_t i = 0; i < activations_.size(); ++i) {
       activations_[i].begin(of_.isa, x_[i], of_.generated ? x_[i].n_rows : 0, integer);
     }
-    share_rows(pool, static_cast<int64_t>(activations_.size()), [&](Range range) {
+    share_rows(pool, static_cast<int64_t>(activations_.size()), 4 * of_.cols, [&](Range range) {
       for (int64_t i = range.begin; i < range.end; ++i) {
         FastActivations& each = activations_[static_cast<size_t>(i)];
         each.prepare({0, each.n_parts()});

@@ -65,12 +65,20 @@ void Int16Rows::quantise(Isa isa, Rows<const float> x, Range rows) {
                                                   : quantise_group_ref;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     int8_t* const high = &codes_[size(2 * i * padded_)];
-    for (int64_t k = 0; k < cols_; k += kInt16Group) {
+    const auto codes_from = [&](int64_t k) -> GroupCodes {
       const int64_t group = k / kInt16Group * kInt16RowGroup;
-      const GroupCodes to = {high + k, high + padded_ + k, &scales_[size(first_scale(i) + group)],
-                             &sums_32_[size(first_scale(i) + group)],
-                             &sums_16_[size(first_half_sum(i) + 2 * group)]};
-      quantise_group(x.row(i) + k, std::min(kInt16Group, cols_ - k), to);
+      return {high + k, high + padded_ + k, &scales_[size(first_scale(i) + group)],
+              &sums_32_[size(first_scale(i) + group)],
+              &sums_16_[size(first_half_sum(i) + 2 * group)]};
+    };
+    int64_t k = 0;
+    if (isa >= Isa::kAvx512) {
+      for (; k + kInt16Span <= cols_; k += kInt16Span) {
+        quantise_span_avx512(x.row(i) + k, codes_from(k));
+      }
+    }
+    for (; k < cols_; k += kInt16Group) {
+      quantise_group(x.row(i) + k, std::min(kInt16Group, cols_ - k), codes_from(k));
     }
     pad(i);
   }

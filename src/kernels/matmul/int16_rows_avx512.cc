@@ -5,6 +5,111 @@
 #include "kernels/matmul/integer_kernels.h"
 
 namespace penstock {
+namespace {
+
+constexpr int64_t kGroups = kInt16Span / kInt16Group;
+static_assert(kGroups == 16, "a lane for each group of a span");
+
+// Lane i of the result: all lanes of words[i], put together by `op`, whose order does not matter.
+template <class Op>
+__m512i reduced(const __m512i (&words)[kGroups], Op op) {
+  __m512i eight[8];  // [lanes of k | lanes of k + 8]
+  for (int k = 0; k < 8; ++k) {
+    eight[k] = op(_mm512_shuffle_i32x4(words[k], words[k + 8], 0x44),
+                  _mm512_shuffle_i32x4(words[k], words[k + 8], 0xEE));
+  }
+  __m512i four[4];  // [k | k + 8 | k + 4 | k + 12]
+  for (int k = 0; k < 4; ++k) {
+    four[k] = op(_mm512_shuffle_i32x4(eight[k], eight[k + 4], 0x88),
+                 _mm512_shuffle_i32x4(eight[k], eight[k + 4], 0xDD));
+  }
+  __m512i two[2];  // within each 128 bits: two lanes of k, then two of k + 2
+  for (int k = 0; k < 2; ++k) {
+    two[k] = op(_mm512_unpacklo_epi64(four[k], four[k + 2]),
+                _mm512_unpackhi_epi64(four[k], four[k + 2]));
+  }
+  const auto shuffled = [&](auto mask) {
+    return _mm512_castps_si512(
+        _mm512_shuffle_ps(_mm512_castsi512_ps(two[0]), _mm512_castsi512_ps(two[1]), mask()));
+  };
+  // within each 128 bits, plus 0, 8, 4, 12: those of 0, 2, 1, 3
+  const __m512i one = op(shuffled([] { return 0x88; }), shuffled([] { return 0xDD; }));
+  return _mm512_permutexvar_epi32(
+      _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15), one);
+}
+
+__m512i larger(__m512i a, __m512i b) { return _mm512_max_epu32(a, b); }
+__m512i sum(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
+
+// A bit pattern above infinity's is a NaN's: whole numbers tell which numbers are finite, and their
+// order is the magnitudes'.
+__m512i magnitudes(__m512 x) {
+  return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7FFFFFFF));
+}
+
+// The codes of 16 numbers; all 0 unless `finite`.
+__m512i codes_of(const float* x, __m512 factor, __mmask16 finite) {
+  const __m512 most = _mm512_set1_ps(kLargestCode);
+  const __m512 least = _mm512_set1_ps(-kLargestCode);
+  const __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(x), factor);
+  return _mm512_maskz_cvtps_epi32(finite, _mm512_min_ps(_mm512_max_ps(scaled, least), most));
+}
+
+// 32 codes of 16 bits, in order.
+__m512i together(__m512i first, __m512i second) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(first)),
+                            _mm512_cvtepi32_epi16(second), 1);
+}
+
+void store_32(int8_t* to, __m512i words) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(words));
+}
+
+// to[i * stride] = numbers[i].
+void store_apart(float* to, int stride, __m512 numbers) {
+  const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  _mm512_i32scatter_ps(to, _mm512_mullo_epi32(count, _mm512_set1_epi32(stride)), numbers, 4);
+}
+
+}  // namespace
+
+void quantise_span_avx512(const float* x, const GroupCodes& to) {
+  __m512i of_groups[kGroups];
+  for (int64_t g = 0; g < kGroups; ++g) {
+    const float* const group = x + g * kInt16Group;
+    of_groups[g] =
+        larger(magnitudes(_mm512_loadu_ps(group)), magnitudes(_mm512_loadu_ps(group + 16)));
+  }
+  const __m512i max_bits = reduced(of_groups, larger);
+  const __m512 max = _mm512_castsi512_ps(max_bits);
+  const __mmask16 finite = _mm512_cmplt_epu32_mask(max_bits, _mm512_set1_epi32(0x7F800000));
+  const __mmask16 large =
+      _mm512_mask_cmp_ps_mask(finite, max, _mm512_set1_ps(kLeastMagnitude), _CMP_GE_OQ);
+  const __m512 most = _mm512_set1_ps(kLargestCode);
+  const __m512 factors = _mm512_maskz_div_ps(large, most, max);
+  const __m512 scales = _mm512_mask_div_ps(_mm512_set1_ps(std::numeric_limits<float>::quiet_NaN()),
+                                           finite, max, most);
+
+  __m512i halves[2][kGroups];
+  for (int64_t g = 0; g < kGroups; ++g) {
+    const float* const group = x + g * kInt16Group;
+    const __m512 factor = _mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(g)), factors);
+    const auto all = static_cast<__mmask16>((finite >> g & 1) != 0 ? 0xFFFF : 0);
+    halves[0][g] = codes_of(group, factor, all);
+    halves[1][g] = codes_of(group + 16, factor, all);
+    const __m512i codes = together(halves[0][g], halves[1][g]);
+    store_32(to.low + g * kInt16Group, codes);
+    store_32(to.high + g * kInt16Group,
+             _mm512_srai_epi16(_mm512_add_epi16(codes, _mm512_set1_epi16(128)), 8));
+  }
+  const __m512i first = reduced(halves[0], sum);
+  const __m512i second = reduced(halves[1], sum);
+  const auto scaled = [&](__m512i sums) { return _mm512_mul_ps(scales, _mm512_cvtepi32_ps(sums)); };
+  store_apart(to.scale, kInt16RowGroup, scales);
+  store_apart(to.sum_32, kInt16RowGroup, scaled(sum(first, second)));
+  store_apart(to.sums_16, 2 * kInt16RowGroup, scaled(first));
+  store_apart(to.sums_16 + kInt16RowGroup, 2 * kInt16RowGroup, scaled(second));
+}
 
 void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to) {
   const auto mask = static_cast<__mmask32>(n >= 32 ? ~0U : (1U << n) - 1);

@@ -17,6 +17,8 @@ struct GroupCodes {
 
 void quantise_group_avx2(const float* x, int64_t n, const GroupCodes& to);
 void quantise_group_avx512(const float* x, int64_t n, const GroupCodes& to);
+// kInt16Span columns, 16 groups, of which `to` is the first.
+void quantise_span_avx512(const float* x, const GroupCodes& to);
 
 // y[t * y_stride + n] = scale times the product of weight row n with x[t], for n in `rows` and
 // n_tokens tokens, which are rows of one Int16Rows, in its order. w has n_rows rows, at least

@@ -21,6 +21,7 @@ namespace penstock {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kUntouched = -77.0F;  // what a result holds before
 
 // A few numbers are a thousand times the others, as in real activations; the first 32 columns of
@@ -439,7 +440,7 @@ TEST(MatmulFastFormats, HaveIntegerKernelsWhereTheClassSaysSo) {
 int code(const Int16Row& row, int64_t k) { return 256 * row.high[k] + row.low[k]; }
 
 TEST(Int16Rows, CodesAreTheNearestAndEveryIsaAgrees) {
-  for (const int64_t cols : {1, 16, 17, 31, 32, 33, 576, 1000}) {
+  for (const int64_t cols : {1, 16, 17, 31, 32, 33, 512, 576, 1000, 1536}) {
     const std::vector<float> x = activations(5, cols, 29);
     for (const Isa isa : supported_isas()) {
       Int16Rows rows;
@@ -460,6 +461,33 @@ TEST(Int16Rows, CodesAreTheNearestAndEveryIsaAgrees) {
           ASSERT_EQ(row.sum_32(k / 32), same.sum_32(k / 32));
           const float number = x[static_cast<size_t>(t * cols + k)];
           ASSERT_LE(std::abs(number - scale * static_cast<float>(code(row, k))), 0.505F * scale);
+        }
+      }
+    }
+  }
+}
+
+// Each spoils its own group of a row that has several spans, and no other.
+TEST(Int16Rows, NumbersThatAreNotFiniteSpoilTheirGroupAlone) {
+  constexpr int64_t kCols = 2 * kInt16Span + 40;
+  for (const float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
+    for (const int64_t place : {0, 15, 16, 300, 511, 512, 900, 1024, 1063}) {
+      std::vector<float> x = activations(1, kCols, 43);
+      std::fill_n(x.begin() + 64, 32, 0x1p-130F);  // a group of subnormal numbers
+      x[static_cast<size_t>(place)] = bad;
+      for (const Isa isa : supported_isas()) {
+        Int16Rows rows;
+        rows.resize(1, kCols);
+        rows.quantise(isa, dense_rows(std::as_const(x).data(), 1, kCols), {0, 1});
+        const Int16Row row = rows.row(0);
+        for (int64_t k = 0; k < kCols; ++k) {
+          const bool spoiled = k / kInt16Group == place / kInt16Group;
+          ASSERT_EQ(std::isnan(row.scale(k / kInt16Group)), spoiled) << to_string(isa) << ' ' << k;
+          ASSERT_EQ(std::isnan(row.sum_32(k / kInt16Group)), spoiled) << to_string(isa) << ' ' << k;
+          ASSERT_EQ(std::isnan(row.sum_16(k / 16)), spoiled) << to_string(isa) << ' ' << k;
+          if (spoiled || k / kInt16Group == 2) {
+            ASSERT_EQ(code(row, k), 0) << to_string(isa) << ' ' << k;
+          }
         }
       }
     }

@@ -100,8 +100,10 @@ void AttentionBlock::forward(const Compute& compute, const StepTokens& step, con
   const OperationTimer timer(compute.profile, Operation::kAttentionOutput,
                              [&] { return work_of({&output, 1}); });
   run_matmuls(compute, std::span(&output, 1));
-  if (part_.o_bias)
-    for_each_row(compute, y.n_rows, [&](Range range) { add_bias(o_bias_, y, range); });
+  if (part_.o_bias) {
+    for_each_row(compute, y.n_rows, y.cols * kPlainPass,
+                 [&](Range range) { add_bias(o_bias_, y, range); });
+  }
 }
 
 AttentionBlock::Heads AttentionBlock::project(const Compute& compute, const StepTokens& step,
@@ -121,7 +123,8 @@ void AttentionBlock::rotate_and_store(const Compute& compute, const StepTokens& 
                                       const KvStore& kv, int layer, const Heads& heads) const {
   const OperationTimer timer(compute.profile, Operation::kRope);
   const auto& [q, k, v] = heads;
-  for_each_row(compute, step.n_tokens(), [&](Range range) {
+  const int64_t n_numbers = q.cols + k.cols + v.cols;
+  for_each_row(compute, step.n_tokens(), n_numbers * kRotation, [&](Range range) {
     add_bias(q_bias_, q, range);
     add_bias(k_bias_, k, range);
     add_bias(v_bias_, v, range);
@@ -200,18 +203,19 @@ void AttentionBlock::attend(const Compute& compute, const StepTokens& step, cons
   for (auto& scratch : of_workers) scratch.take(scratch_floats);
   const auto run = [&](const auto& pages, auto attention) {
     const int group = n_heads_ / n_kv_heads_;
-    compute.pool->parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](Range range, int worker) {
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        const Task& task = tasks[static_cast<size_t>(i)];
-        const int64_t first_row = step.first_row(task.slice) + task.tokens.begin;
-        const std::span scratch(of_workers[static_cast<size_t>(worker)].take(scratch_floats),
-                                scratch_floats);
-        attention(Range{int64_t{task.kv_head} * group, int64_t{task.kv_head + 1} * group},
-                  dense_rows(q.row(first_row), task.tokens.size(), q.cols),
-                  step.slices()[task.slice].position + task.tokens.begin, pages[task.slice],
-                  scratch, dense_rows(out.row(first_row), task.tokens.size(), out.cols));
-      }
-    });
+    compute.pool->parallel_for_shares(
+        static_cast<int64_t>(tasks.size()), 1, [&](Range range, int worker) {
+          for (int64_t i = range.begin; i < range.end; ++i) {
+            const Task& task = tasks[static_cast<size_t>(i)];
+            const int64_t first_row = step.first_row(task.slice) + task.tokens.begin;
+            const std::span scratch(of_workers[static_cast<size_t>(worker)].take(scratch_floats),
+                                    scratch_floats);
+            attention(Range{int64_t{task.kv_head} * group, int64_t{task.kv_head + 1} * group},
+                      dense_rows(q.row(first_row), task.tokens.size(), q.cols),
+                      step.slices()[task.slice].position + task.tokens.begin, pages[task.slice],
+                      scratch, dense_rows(out.row(first_row), task.tokens.size(), out.cols));
+          }
+        });
   };
   if (exact) {
     run(page_pointers<float>(step, kv, layer),

@@ -41,7 +41,7 @@ void DenseFfnBlock::forward(const Compute& compute, const StepTokens& step, Buff
   }
   {
     const OperationTimer timer(compute.profile, Operation::kFfnActivation);
-    for_each_row(compute, h.n_rows, [&](Range range) {
+    for_each_row(compute, h.n_rows, gate.cols * kConversion, [&](Range range) {
       add_bias(gate_bias_, gate, range);
       add_bias(up_bias_, up, range);
       swiglu_exact(compute.isa, part_of(gate, range), part_of(up, range), part_of(gate, range));
@@ -51,8 +51,10 @@ void DenseFfnBlock::forward(const Compute& compute, const StepTokens& step, Buff
   const OperationTimer timer(compute.profile, Operation::kFfnDown,
                              [&] { return work_of({&output, 1}); });
   run_matmuls(compute, std::span(&output, 1));
-  if (!down_bias_.empty())
-    for_each_row(compute, y.n_rows, [&](Range range) { add_bias(down_bias_, y, range); });
+  if (!down_bias_.empty()) {
+    for_each_row(compute, y.n_rows, y.cols * kPlainPass,
+                 [&](Range range) { add_bias(down_bias_, y, range); });
+  }
 }
 
 }  // namespace penstock

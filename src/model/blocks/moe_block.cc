@@ -141,7 +141,7 @@ void MoeBlock::choose(const Compute& compute, Buffers& buffers, Rows<const float
   const OperationTimer timer(compute.profile, Operation::kRouter,
                              [&] { return work_of({&job, 1}); });
   run_matmuls(compute.exact(), std::span(&job, 1));
-  for_each_row(compute, h.n_rows, [&](Range range) {
+  for_each_row(compute, h.n_rows, part_.n_experts * kSelection, [&](Range range) {
     const auto top_k = static_cast<size_t>(part_.top_k);
     for (int64_t t = range.begin; t < range.end; ++t) {
       route(part_.router, {logits.row(t), static_cast<size_t>(part_.n_experts)}, router_bias_,
@@ -236,11 +236,11 @@ void MoeBlock::run_expert(const Compute& compute, const Group& group,
   worker.of_gate.multiply(down_weights, dense_rows(outputs.row(group.rows.begin), n_rows, h.cols));
 }
 
-void MoeBlock::for_rows_of(const Compute& compute, std::span<const Group> groups,
+void MoeBlock::for_rows_of(const Compute& compute, std::span<const Group> groups, int64_t row_work,
                            FunctionRef<void(Range rows)> body) {
   int64_t n_rows = 0;
   for (const Group& group : groups) n_rows += group.rows.size();
-  for_each_row(compute, n_rows, [&](Range part) {
+  for_each_row(compute, n_rows, row_work, [&](Range part) {
     int64_t n_before = 0;
     for (const Group& group : groups) {
       const int64_t begin = std::max(part.begin - n_before, int64_t{0});
@@ -258,7 +258,7 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   const auto inputs = scratch_rows(buffers.input, n_rows, h.cols);
   {
     const OperationTimer timer(compute.profile, Operation::kGrouping);
-    for_rows_of(compute, groups, [&](Range range) {
+    for_rows_of(compute, groups, h.cols * kPlainPass, [&](Range range) {
       for (int64_t row = range.begin; row < range.end; ++row) {
         std::memcpy(inputs.row(row), h.row(buffers.token_of[static_cast<size_t>(row)]),
                     static_cast<size_t>(h.cols) * sizeof(float));
@@ -285,7 +285,7 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
   }
   {
     const OperationTimer timer(compute.profile, Operation::kExpertActivation);
-    for_rows_of(compute, groups, [&](Range range) {
+    for_rows_of(compute, groups, part_.expert_dim * kConversion, [&](Range range) {
       const auto gate = rows(gate_out, range);
       swiglu_exact(compute.isa, gate, rows(up_out, range), gate);
     });
@@ -304,7 +304,7 @@ void MoeBlock::run_shared_experts(const Compute& compute, std::span<const Group>
 void MoeBlock::combine(const Compute& compute, const Buffers& buffers, Rows<const float> outputs,
                        Rows<float> y) const {
   const OperationTimer timer(compute.profile, Operation::kCombine);
-  for_each_row(compute, y.n_rows, [&](Range range) {
+  for_each_row(compute, y.n_rows, y.cols * part_.top_k * kPlainPass, [&](Range range) {
     for (int64_t t = range.begin; t < range.end; ++t) {
       float* const sum = y.row(t);
       std::memset(sum, 0, static_cast<size_t>(y.cols) * sizeof(float));

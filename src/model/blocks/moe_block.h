@@ -110,8 +110,9 @@ class MoeBlock {
   void run_expert(const Compute& compute, const Group& group, std::span<const int64_t> tokens,
                   Buffers::Worker& worker, Rows<const float> h, Rows<float> outputs) const;
   OperationWork work_of_experts(std::span<const Group> groups) const;
-  // The rows of the groups, shared by the workers: `body` gets neighbouring rows of one group.
-  static void for_rows_of(const Compute& compute, std::span<const Group> groups,
+  // The rows of the groups, shared by the workers as for_each_row does: `body` gets neighbouring
+  // rows of one group.
+  static void for_rows_of(const Compute& compute, std::span<const Group> groups, int64_t row_work,
                           FunctionRef<void(Range rows)> body);
   void combine(const Compute& compute, const Buffers& buffers, Rows<const float> outputs,
                Rows<float> y) const;
