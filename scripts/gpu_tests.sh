@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs what needs a GPU on a machine that has one, where nothing can be built or installed.
+#
+#   scripts/gpu_tests.sh pack [PRESET]   gathers programs of a build (dev) and all their libraries but libc's in .gpu/
+#   scripts/gpu_tests.sh run [OUT]       there, beside .gpu/: runs them, results go to OUT (gpu_results)
+#
+# The copy needs a glibc no older than the build's, and an NVIDIA driver.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+cd "$root"
+
+pack() {
+  local build=build/${1:-dev}/src program
+  build "${1:-dev}" penstock cuda_test
+  rm -rf .gpu && mkdir -p .gpu/lib
+  for program in penstock cuda_test; do
+    strip -o ".gpu/$program" "$build/$program"
+    # The loader, libc and libm come from the machine itself: they belong together.
+    ldd "$build/$program" | awk '$3 ~ /^\// && $1 !~ /^(libc|libm)\.so/ { print $3 }' | xargs -r -I{} cp -Lu {} .gpu/lib/
+  done
+  du -sh .gpu
+}
+
+run() {
+  local out=${1:-gpu_results}
+  mkdir -p "$out"
+  export LD_LIBRARY_PATH=$root/.gpu/lib
+  nvidia-smi --query-gpu=name,uuid,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max --format=csv | tee "$out/gpu.csv"
+  lscpu > "$out/cpu.txt"
+  local failed=0
+  .gpu/cuda_test --gtest_filter='Nvidia/*:CudaLibrary.*' --gtest_output="json:$out/cuda_test.json" || failed=1
+  if command -v compute-sanitizer > /dev/null; then
+    compute-sanitizer --error-exitcode 3 .gpu/cuda_test --gtest_filter='Nvidia/*' > "$out/memcheck.txt" 2>&1 || failed=1
+    tail -n 3 "$out/memcheck.txt"
+  fi
+  .gpu/penstock doctor --quick --json > "$out/doctor.json" || failed=1
+  return $failed
+}
+
+case ${1:-} in
+  pack) pack "${2:-dev}" ;;
+  run) run "${2:-gpu_results}" ;;
+  *) sed -n '2,8p' "$0" >&2; exit 2 ;;
+esac

@@ -1,0 +1,210 @@
+#include "cuda/nvidia_driver.h"
+
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+
+namespace penstock {
+namespace {
+
+constexpr CudaApi::Status kSuccess = 0;
+constexpr CudaApi::Status kNotReady = 600;        // of an event: not yet
+constexpr CudaApi::Status kKernelNotFound = 500;  // in one module; another may have it
+
+constexpr unsigned int kRegisterPortable = 1;   // for every context,
+constexpr unsigned int kRegisterDeviceMap = 2;  // and kernels may reach it
+constexpr unsigned int kStreamNonBlocking = 1;  // not ordered with the default stream
+constexpr unsigned int kEventNoTiming = 2;
+
+uint64_t number_of(DeviceAddress address) { return static_cast<uint64_t>(address); }
+
+}  // namespace
+
+Result<std::unique_ptr<NvidiaDriver>> NvidiaDriver::open(std::shared_ptr<const CudaLibrary> library,
+                                                         const CudaDevice& device, Log log) {
+  const std::string attempted = fmt::format("use GPU {} ({})", device.ordinal, device.name);
+  CudaApi::Device handle = 0;
+  PENSTOCK_TRY(library->checked(library->api().device(&handle, device.ordinal), attempted));
+  CudaApi::Context context = nullptr;
+  PENSTOCK_TRY(library->checked(library->api().retain_context(&context, handle), attempted));
+  return std::unique_ptr<NvidiaDriver>(
+      new NvidiaDriver(std::move(library), device, handle, context, std::move(log)));
+}
+
+NvidiaDriver::NvidiaDriver(std::shared_ptr<const CudaLibrary> library, const CudaDevice& device,
+                           CudaApi::Device handle, CudaApi::Context context, Log log)
+    : library_(std::move(library)),
+      device_(device),
+      handle_(handle),
+      context_(context),
+      log_(std::move(log)) {}
+
+NvidiaDriver::~NvidiaDriver() {
+  for (const CudaApi::ModuleHandle module : modules_) {
+    give_back("unload a module", [&] { return api().unload_module(module); });
+  }
+  give_back("release the GPU", [&] { return api().release_context(handle_); });
+}
+
+template <class F>
+Result<void> NvidiaDriver::call(std::string_view attempted, F f) const {
+  CudaApi::Status status = api().set_context(context_);
+  if (status == kSuccess) status = f();
+  return library_->checked(status, attempted);
+}
+
+template <class F>
+void NvidiaDriver::give_back(std::string_view attempted, F f) const {
+  if (const auto done = call(attempted, f); !done) {
+    log_.warn("GPU {}: {}", device_.ordinal, done.error().text());
+  }
+}
+
+Result<void> NvidiaDriver::load_module(std::span<const std::byte> image) {
+  CudaApi::ModuleHandle module = nullptr;
+  PENSTOCK_TRY(call(fmt::format("load kernels onto GPU {}", device_.ordinal),
+                    [&] { return api().load_module(&module, image.data()); }));
+  const std::scoped_lock lock(kernels_mutex_);
+  modules_.push_back(module);
+  return {};
+}
+
+Result<DeviceMemoryInfo> NvidiaDriver::memory_info() {
+  DeviceMemoryInfo info;
+  PENSTOCK_TRY(call("ask how much GPU memory is free",
+                    [&] { return api().memory_info(&info.free_bytes, &info.total_bytes); }));
+  return info;
+}
+
+Result<DeviceBytes> NvidiaDriver::allocate(size_t bytes) {
+  CudaApi::Address address = 0;
+  PENSTOCK_TRY(call(fmt::format("allocate {} bytes of GPU memory", bytes),
+                    [&] { return api().allocate(&address, bytes); }));
+  PENSTOCK_CHECK(address % kDeviceAlignment == 0, "the driver aligns less than is promised");
+  return DeviceBytes(device(), static_cast<DeviceAddress>(address), bytes);
+}
+
+void NvidiaDriver::free(DeviceBytes memory) {
+  give_back("free GPU memory", [&] { return api().free(number_of(memory.address())); });
+}
+
+Result<void> NvidiaDriver::register_host(std::span<std::byte> range) {
+  return call(fmt::format("page-lock {} bytes for the GPU", range.size()), [&] {
+    return api().register_host(range.data(), range.size(), kRegisterPortable | kRegisterDeviceMap);
+  });
+}
+
+Result<void> NvidiaDriver::unregister_host(const std::byte* begin) {
+  return call("give page-locked memory back",
+              [&] { return api().unregister_host(const_cast<std::byte*>(begin)); });
+}
+
+Result<DeviceBytes> NvidiaDriver::device_view(std::span<std::byte> range) {
+  CudaApi::Address address = 0;
+  PENSTOCK_TRY(call("reach page-locked memory from the GPU",
+                    [&] { return api().device_view(&address, range.data(), 0); }));
+  return DeviceBytes(device(), static_cast<DeviceAddress>(address), range.size());
+}
+
+Result<StreamId> NvidiaDriver::create_stream() {
+  CudaApi::StreamHandle stream = nullptr;
+  PENSTOCK_TRY(
+      call("create a stream", [&] { return api().create_stream(&stream, kStreamNonBlocking); }));
+  return streams_.add(stream);
+}
+
+void NvidiaDriver::destroy_stream(StreamId stream) {
+  give_back("destroy a stream", [&] { return api().destroy_stream(streams_.take(stream)); });
+}
+
+Result<void> NvidiaDriver::synchronise(StreamId stream) {
+  return call("wait for a stream", [&] { return api().synchronise_stream(streams_.of(stream)); });
+}
+
+Result<EventId> NvidiaDriver::create_event() {
+  CudaApi::EventHandle event = nullptr;
+  PENSTOCK_TRY(call("create an event", [&] { return api().create_event(&event, kEventNoTiming); }));
+  return events_.add(event);
+}
+
+void NvidiaDriver::destroy_event(EventId event) {
+  give_back("destroy an event", [&] { return api().destroy_event(events_.take(event)); });
+}
+
+Result<void> NvidiaDriver::record(EventId event, StreamId stream) {
+  return call("record an event",
+              [&] { return api().record(events_.of(event), streams_.of(stream)); });
+}
+
+Result<void> NvidiaDriver::wait(StreamId stream, EventId event) {
+  return call("let a stream wait for an event",
+              [&] { return api().wait(streams_.of(stream), events_.of(event), 0); });
+}
+
+Result<bool> NvidiaDriver::has_happened(EventId event) {
+  bool has_happened = true;
+  PENSTOCK_TRY(call("ask for an event", [&] {
+    const CudaApi::Status status = api().query_event(events_.of(event));
+    has_happened = status != kNotReady;
+    return has_happened ? status : kSuccess;
+  }));
+  return has_happened;
+}
+
+Result<void> NvidiaDriver::synchronise(EventId event) {
+  return call("wait for an event", [&] { return api().synchronise_event(events_.of(event)); });
+}
+
+Result<void> NvidiaDriver::copy_to_device(DeviceBytes to, std::span<const std::byte> from,
+                                          StreamId stream) {
+  PENSTOCK_CHECK(from.size() <= to.size(), "the copy is larger than its target");
+  return call(fmt::format("copy {} bytes to the GPU", from.size()), [&] {
+    return api().copy_to_device(number_of(to.address()), from.data(), from.size(),
+                                streams_.of(stream));
+  });
+}
+
+Result<void> NvidiaDriver::copy_to_host(std::span<std::byte> to, ConstDeviceBytes from,
+                                        StreamId stream) {
+  PENSTOCK_CHECK(from.size() <= to.size(), "the copy is larger than its target");
+  return call(fmt::format("copy {} bytes from the GPU", from.size()), [&] {
+    return api().copy_to_host(to.data(), number_of(from.address()), from.size(),
+                              streams_.of(stream));
+  });
+}
+
+Result<CudaApi::FunctionHandle> NvidiaDriver::kernel(std::string_view name) {
+  const std::scoped_lock lock(kernels_mutex_);
+  if (const auto found = kernels_.find(name); found != kernels_.end()) return found->second;
+  const std::string text(name);
+  for (const CudaApi::ModuleHandle module : modules_) {
+    CudaApi::FunctionHandle function = nullptr;
+    const CudaApi::Status status = api().find_function(&function, module, text.c_str());
+    if (status == kKernelNotFound) continue;
+    PENSTOCK_TRY(library_->checked(status, fmt::format("find the kernel {}", name)));
+    kernels_.emplace(text, function);
+    return function;
+  }
+  return fail(ErrorKind::kNotFound, "no module on GPU {} has a kernel {}", device_.ordinal, name);
+}
+
+Result<void> NvidiaDriver::launch(const KernelLaunch& launch,
+                                  std::initializer_list<KernelArgument> arguments,
+                                  StreamId stream) {
+  CudaApi::FunctionHandle function = nullptr;
+  PENSTOCK_TRY(call("look for a kernel", [] { return kSuccess; }));
+  PENSTOCK_ASSIGN(function, kernel(launch.kernel));
+  std::vector<void*> values;
+  for (const KernelArgument& argument : arguments) {
+    values.push_back(const_cast<std::byte*>(argument.bytes().data()));
+  }
+  const auto& [x, y, z] = launch.grid;
+  const auto& [threads_x, threads_y, threads_z] = launch.thread_block;
+  return call(fmt::format("launch the kernel {}", launch.kernel), [&] {
+    return api().launch(function, x, y, z, threads_x, threads_y, threads_z, launch.shared_bytes,
+                        streams_.of(stream), values.data(), nullptr);
+  });
+}
+
+}  // namespace penstock
