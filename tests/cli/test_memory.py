@@ -160,7 +160,7 @@ class Doctor(Folder):
         self.assertEqual(rows[0].split(), ["what", "found", "verdict"])
         for row in rows[1:]:
             self.assertRegex(row, r"  (good|weak|missing)$")
-        for row in ("CPU", "RAM", "memory reads", "experts", "disk", "direct reads", "memlock", "GPU", "pin quota"):
+        for row in ("CPU", "RAM", "memory reads", "experts", "disk", "direct reads", "memlock", "GPU", "GPU link", "pin quota"):
             self.assertTrue(any(line.startswith(f"{row} ") for line in rows), row)
         self.assertEqual(list(self.folder.iterdir()), [])
 

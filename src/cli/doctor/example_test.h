@@ -28,6 +28,12 @@ inline Examination good_machine() {
       .file_bytes = kGiB,
       .is_direct = true,
       .backend = "io_uring"};
+  measured.gpu = GpuMeasurement{.vram = {.free_bytes = 23 * kGiB, .total_bytes = 24 * kGiB},
+                                .to_gpu = 25.3,
+                                .to_host = 26.1,
+                                .experts_to_gpu = 24.7,
+                                .pageable_to_gpu = 11.2,
+                                .pins = {.pinned_bytes = 8 * kGiB}};
   of.gpus = {.driver = "570.133.20",
              .gpus = {{.name = "NVIDIA GeForce RTX 4090",
                        .link = "PCIe 4.0 x16",

@@ -200,7 +200,33 @@ class Judge {
           Verdict::kMissing);
     }
     for (size_t i = 0; i < of_.gpus.gpus.size(); ++i) gpu(i);
-    add("pin quota", "not known: no GPU driver is built in", Verdict::kMissing);
+    gpu_link();
+  }
+
+  void gpu_link() {
+    const auto& gpu = of_.measured.gpu;
+    if (!gpu) {
+      const std::string why = of_.gpus.gpus.empty() ? "no GPU" : of_.measured.no_gpu;
+      add("GPU link", fmt::format("not measured: {}", why), Verdict::kMissing);
+      add("pin quota", fmt::format("not known: {}", why), Verdict::kMissing);
+      return;
+    }
+    add("GPU link",
+        fmt::format(
+            "{:.1f} GB/s to the GPU, {:.1f} back, {:.1f} by expert, all page-locked; {:.1f} "
+            "from RAM that is not",
+            gpu->to_gpu, gpu->to_host, gpu->experts_to_gpu, gpu->pageable_to_gpu),
+        Verdict::kGood);
+    const std::string pinned = format_bytes(gpu->pins.pinned_bytes);
+    add("pin quota",
+        gpu->pins.was_refused
+            ? fmt::format("{} page-locked by a process that does nothing else: an upper bound",
+                          pinned)
+            : fmt::format("{} tried and granted", pinned),
+        weak_if(gpu->pins.was_refused &&
+                share(gpu->pins.pinned_bytes, machine_.ram.total_bytes) < kLeastShareAvailable),
+        {"what other programs page-lock counts: end those in the GPU's row",
+         "Windows and WSL2 page-lock about half of the RAM at most: more RAM helps"});
   }
 
   void gpu(size_t index) {

@@ -23,7 +23,6 @@ Finding row(const Examination& of, std::string_view name) {
 
 TEST(Findings, AGoodMachineNeedsNoAdvice) {
   for (const Finding& each : findings_of(good_machine())) {
-    if (each.row == "pin quota") continue;  // until there is a driver
     EXPECT_EQ(each.verdict, Verdict::kGood) << each.row << ": " << each.found;
     EXPECT_TRUE(each.advice.empty()) << each.row;
     EXPECT_FALSE(each.found.empty()) << each.row;
@@ -63,6 +62,9 @@ TEST(Findings, EachWeaknessIsARowWithWhatImprovesIt) {
       {"memlock", [&](auto& of) { ram(of).memlock_bytes = 8 * kMiB; }, "ulimit -l"},
       {"memlock", [](auto& of) { of.measured.locks.was_refused = true; }, "limits.conf"},
       {"GPU 0", [](auto& of) { of.gpus.gpus[0].vram_free_bytes = 3 * kGiB; }, "not to be seen"},
+      {"pin quota",
+       [](auto& of) { of.measured.gpu->pins = {.pinned_bytes = 2 * kGiB, .was_refused = true}; },
+       "other programs"},
       {"GPU 0", [](auto& of) { of.holders = {{.process = {.pid = 7}}}; }, "may hold pinned memory"},
   };
   for (const Weakness& weakness : weaknesses) {
@@ -89,8 +91,9 @@ TEST(Findings, WhatWasNotMeasuredIsMissingAndSaysWhy) {
   of.measured.no_disk = "the disk is full";
   of.gpus = {};
   of.no_gpus = "there is no NVIDIA driver";
+  of.measured.gpu.reset();
   of.system.huge_pages.reset();
-  for (const char* name : {"memory reads", "disk", "GPU", "huge pages", "pin quota"}) {
+  for (const char* name : {"memory reads", "disk", "GPU", "huge pages", "GPU link", "pin quota"}) {
     EXPECT_EQ(row(of, name).verdict, Verdict::kMissing) << name;
   }
   EXPECT_EQ(row(of, "memory reads").found, "too little memory");

@@ -32,6 +32,16 @@ OrderedJson holder_json(const GpuHolder& holder) {
   return json;
 }
 
+OrderedJson gpu_link_json(const std::optional<GpuMeasurement>& gpu) {
+  if (!gpu) return {};
+  return {{"to_gpu_gb_s", gpu->to_gpu},
+          {"to_host_gb_s", gpu->to_host},
+          {"experts_to_gpu_gb_s", gpu->experts_to_gpu},
+          {"pageable_to_gpu_gb_s", gpu->pageable_to_gpu},
+          {"pinned_bytes", gpu->pins.pinned_bytes},
+          {"pin_was_refused", gpu->pins.was_refused}};
+}
+
 }  // namespace
 
 std::string doctor_text(const std::vector<Finding>& findings, int columns) {
@@ -62,6 +72,7 @@ OrderedJson doctor_json(const Examination& examination, const std::vector<Findin
   json["saved_to"] = saved_to.empty() ? OrderedJson() : OrderedJson(saved_to.string());
   json["locks"] = {{"locked_bytes", locks.locked_bytes}, {"was_refused", locks.was_refused}};
   json["gpu_processes"] = holders;
+  json["gpu_link"] = gpu_link_json(examination.measured.gpu);
   return json;
 }
 

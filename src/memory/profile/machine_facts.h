@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-// No rates; no GPU either, for the plan's GPU is one that Penstock can use (there is no driver
-// built in yet): what is there only counts for the key.
+// No rates; no GPU either, for the plan's GPU is one that a model can run on (there are no kernels
+// for it yet): what is there only counts for the key.
 Machine machine_facts(const GpuReport& gpus);
 
 // The GPUs that the driver's library tells of; none without one.

@@ -47,6 +47,7 @@ void MachineProfile::visit_fields(Self& self, Visit& visit) {
   visit("read_gb_s_by_threads", self.read_gb_s_by_threads);
   visit("rested_read_gb_s", self.rested_read_gb_s);
   visit("disk_folder", self.disk_folder);
+  visit("gpus", self.gpus);
 }
 
 // The machine is not one of the visited fields: it has checks of its own.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -25,6 +26,8 @@ struct MachineProfile {
   // choose: a virtual machine's host may have to be asked for such pages again.
   std::optional<double> rested_read_gb_s = {};
   std::string disk_folder = {};  // whose disk machine.disk is
+  // What the driver shows and was measured; machine.gpus are those that a model can run on.
+  std::vector<MachineGpu> gpus = {};
 
   bool operator==(const MachineProfile&) const = default;
   template <class Self, class Visit>

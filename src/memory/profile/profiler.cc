@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "base/units.h"
 #include "base/version.h"
+#include "cuda/cuda_library.h"
+#include "cuda/nvidia_driver.h"
 #include "memory/profile/machine_facts.h"
 #include "os/system_info.h"
 
@@ -44,6 +47,25 @@ Result<CpuMeasurement> measure_cpu(bool is_quick, uint64_t available_bytes,
   return measure_cpu(effort, progress);
 }
 
+// The plan's GPUs are those that a model runs on: none yet. So its rates are kept beside them.
+Result<GpuMeasurement> measure_first_gpu(bool is_quick, uint64_t available_bytes,
+                                         MachineProfile& profile) {
+  PENSTOCK_ASSIGN(const auto library, CudaLibrary::load());
+  PENSTOCK_ASSIGN(const std::vector<CudaDevice> devices, library->devices());
+  PENSTOCK_ASSIGN(const CudaDevice device, choose_device(devices, /*wanted=*/""));
+  PENSTOCK_ASSIGN(const auto driver, NvidiaDriver::open(library, device));
+  GpuEffort effort = is_quick ? kQuickGpuEffort : kFullGpuEffort;
+  effort.most_pinned_bytes =
+      std::min(effort.most_pinned_bytes, available_bytes / kShareOfAvailable);
+  PENSTOCK_ASSIGN(const GpuMeasurement measured, measure_gpu(*driver, effort));
+  profile.gpus.push_back({.name = device.name,
+                          .vram_total_bytes = measured.vram.total_bytes,
+                          .vram_free_bytes = measured.vram.free_bytes,
+                          .host_to_device_gb_s = measured.to_gpu});
+  if (measured.pins.was_refused) profile.machine.pin_quota_bytes = measured.pins.pinned_bytes;
+  return measured;
+}
+
 }  // namespace
 
 Measurements measure_this_machine(const ProfilerOptions& options, const GpuReport& gpus,
@@ -65,6 +87,11 @@ Measurements measure_this_machine(const ProfilerOptions& options, const GpuRepor
     all.disk = *std::move(disk);
   } else {
     all.no_disk = disk.error().text();
+  }
+  if (auto gpu = measure_first_gpu(options.is_quick, available, profile)) {
+    all.gpu = *std::move(gpu);
+  } else {
+    all.no_gpu = gpu.error().text();
   }
   if (auto cpu = measure_cpu(options.is_quick, available, cpu_progress)) {
     keep(*cpu, profile);

@@ -13,6 +13,7 @@
 #include "memory/profile/machine_profile.h"
 #include "memory/profile/measure_cpu.h"
 #include "memory/profile/measure_disk.h"
+#include "memory/profile/measure_gpu.h"
 
 namespace penstock {
 
@@ -27,8 +28,10 @@ struct Measurements {
   LockProbe locks = {};
   std::optional<CpuMeasurement> cpu = {};
   std::optional<DiskMeasurement> disk = {};
-  std::string no_cpu = {};  // why, where there is none
+  std::optional<GpuMeasurement> gpu = {};  // of the first
+  std::string no_cpu = {};                 // why, where there is none
   std::string no_disk = {};
+  std::string no_gpu = {};
 };
 
 // The progress of the disk counts bytes, that of the CPU measurements. Pins the calling thread to
