@@ -99,7 +99,7 @@ bool CudaLibrary::bind() {
 
 Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::load() {
   PENSTOCK_ASSIGN(SharedLibrary opened, SharedLibrary::open(kLibrary));
-  const std::shared_ptr<CudaLibrary> library(new CudaLibrary(std::move(opened)));
+  std::shared_ptr<CudaLibrary> library(new CudaLibrary(std::move(opened)));
   const bool is_whole = library->bind();
   // What there is of the library may tell how old it is.
   if (library->api_.driver_version != nullptr) library->api_.driver_version(&library->version_);

@@ -180,9 +180,13 @@ Result<CudaApi::FunctionHandle> NvidiaDriver::kernel(std::string_view name) {
   const std::string text(name);
   for (const CudaApi::ModuleHandle module : modules_) {
     CudaApi::FunctionHandle function = nullptr;
-    const CudaApi::Status status = api().find_function(&function, module, text.c_str());
-    if (status == kKernelNotFound) continue;
-    PENSTOCK_TRY(library_->checked(status, fmt::format("find the kernel {}", name)));
+    bool is_there = false;
+    PENSTOCK_TRY(call(fmt::format("find the kernel {}", name), [&] {
+      const CudaApi::Status status = api().find_function(&function, module, text.c_str());
+      is_there = status != kKernelNotFound;
+      return is_there ? status : kSuccess;
+    }));
+    if (!is_there) continue;
     kernels_.emplace(text, function);
     return function;
   }
@@ -192,9 +196,7 @@ Result<CudaApi::FunctionHandle> NvidiaDriver::kernel(std::string_view name) {
 Result<void> NvidiaDriver::launch(const KernelLaunch& launch,
                                   std::initializer_list<KernelArgument> arguments,
                                   StreamId stream) {
-  CudaApi::FunctionHandle function = nullptr;
-  PENSTOCK_TRY(call("look for a kernel", [] { return kSuccess; }));
-  PENSTOCK_ASSIGN(function, kernel(launch.kernel));
+  PENSTOCK_ASSIGN(const CudaApi::FunctionHandle function, kernel(launch.kernel));
   std::vector<void*> values;
   for (const KernelArgument& argument : arguments) {
     values.push_back(const_cast<std::byte*>(argument.bytes().data()));
