@@ -52,6 +52,9 @@ Result<EngineModel> start_engine(const ModelOptions& options, const ProgressFn& 
                                                std::move(spill)),
                        .chat = std::make_shared<const ChatFormatter>(std::move(text), answers),
                        .description = describe(checkpoint, loaded.report)};
+  if (loaded.report.prediction) {
+    model.planned_tok_s = loaded.report.prediction->decode.tok_s;
+  }
   if (loaded.report.is_unverified) {
     model.unverified = checkpoint;
   }

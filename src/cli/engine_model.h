@@ -20,6 +20,7 @@ struct EngineModel {
   std::shared_ptr<Engine> engine = {};
   std::shared_ptr<const ChatFormatter> chat = {};
   std::vector<std::string> description = {};  // what was opened and chosen, a line each
+  std::optional<double> planned_tok_s = {};   // of a single stream, where there is a plan's
   std::optional<Checkpoint> unverified = {};  // a pack whose checksums nobody has compared yet
 };
 

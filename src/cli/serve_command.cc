@@ -79,6 +79,16 @@ void drain(Server& server, SignalCatcher& signals, int seconds, const Log& log) 
   log.info("stopped");
 }
 
+// How a single stream decoded, beside what the plan said of it; not of a few tokens, which tell
+// little.
+void log_decode(const LoneDecode& decode, std::optional<double> planned_tok_s, const Log& log) {
+  constexpr int64_t kFewest = 16;
+  if (decode.n_steps < kFewest || decode.seconds <= 0) return;
+  log.info("a single stream decoded {:.1f} tok/s ({} tokens{})",
+           static_cast<double>(decode.n_steps) / decode.seconds, decode.n_steps,
+           planned_tok_s ? fmt::format("; planned {:.1f}", *planned_tok_s) : "");
+}
+
 Result<void> run(const ServeOptions& options) {
   if (!options.model.kv_spill.empty() && options.server.prefix_sharing == PrefixSharing::kOff) {
     return fail(ErrorKind::kInvalidArgument,
@@ -113,11 +123,13 @@ Result<void> run(const ServeOptions& options) {
     std::raise(SIGTERM);
   });
   const std::string name = options.name.empty() ? model.name : options.name;
+  const std::shared_ptr<const Engine> engine = model.engine;
   server->set_ready(
       {.name = name, .engine = std::move(model.engine), .chat = std::move(model.chat)});
   log.info("ready: serving {} on {}", name, server->address());
   signals.wait();
   drain(*server, signals, options.drain_seconds, log);
+  log_decode(engine->stats().lone_decode, model.planned_tok_s, log);
   if (damaged) return fail(ErrorKind::kInvalidData, "stopped because the pack is damaged");
   return {};
 }

@@ -151,6 +151,7 @@ void Engine::publish_stats() {
   stats_.n_steps = core_.n_steps();
   stats_.counts = scheduler.counts();
   stats_.seconds = core_.seconds();
+  stats_.lone_decode = core_.lone_decode();
   stats_.experts = core_.expert_counts();
 }
 

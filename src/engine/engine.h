@@ -54,6 +54,7 @@ struct EngineStats {
   int64_t n_steps = 0;
   SchedulerCounts counts = {};
   StepSeconds seconds = {};
+  LoneDecode lone_decode = {};
   std::optional<ExpertCounts> experts = {};  // nothing where all are in memory
   std::optional<KvTierCounts> spill = {};    // nothing without one
 };

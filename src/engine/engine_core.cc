@@ -122,6 +122,7 @@ bool EngineCore::step() {
   ++n_steps_;
   const double planned = clock_();
   const double cpu_planned = thread_cpu_seconds();
+  const bool is_lone = plan.slices.size() == 1 && plan.slices.front().is_generated();
   announce(plan.slices);
   deliver();
   prepare(plan);
@@ -140,6 +141,10 @@ bool EngineCore::step() {
     for (const PlannedSlice& slice : plan.slices) end(owner(slice.sequence), done.error());
   }
   deliver();
+  if (is_lone && done) {
+    ++lone_decode_.n_steps;
+    lone_decode_.seconds += clock_() - began;
+  }
   // One: its copy takes well under a millisecond, but a small model's step little more.
   if (can_spill()) spill_one();
   seconds_.plan += planned - began;

@@ -29,6 +29,12 @@ struct StepSeconds {
   double bookkeeping_cpu = 0.0;
 };
 
+// Steps of one sequence's next token and nothing else: how a single stream decodes.
+struct LoneDecode {
+  int64_t n_steps = 0;
+  double seconds = 0.0;  // from the step's begin to the token's delivery
+};
+
 // A request from its submission to its last event.
 struct ActiveRequest {
   ActiveRequest(GenerationRequest request, std::shared_ptr<EventSink> sink);
@@ -90,6 +96,7 @@ class EngineCore {
 
   int64_t n_steps() const { return n_steps_; }
   const StepSeconds& seconds() const { return seconds_; }
+  const LoneDecode& lone_decode() const { return lone_decode_; }
   std::optional<ExpertCounts> expert_counts() const { return model_->expert_counts(); }
   bool idle() const { return requests_.empty(); }
   const Scheduler& scheduler() const { return scheduler_; }
@@ -130,6 +137,7 @@ class EngineCore {
   bool waits_for_spill_ = false;  // everything, since the last step
   std::vector<std::unique_ptr<ActiveRequest>> requests_;
   int64_t n_steps_ = 0;
+  LoneDecode lone_decode_;
   StepSeconds seconds_;
   std::vector<std::shared_ptr<EventSink>> pushed_to_;  // since the last deliver()
   std::vector<float> logits_;     // scratch space: [slices that choose a token, vocab_size]

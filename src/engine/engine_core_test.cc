@@ -39,6 +39,21 @@ TEST(EngineCore, AnswersAreThoseOfThePlainDefinition) {
   }
 }
 
+// The first token of an answer comes with its prompt's last, and a prompt beside it takes its
+// share.
+TEST(EngineCore, OnlyStepsOfOneTokenCountAsLoneDecode) {
+  Rig rig;
+  rig.send(greedy(random_prompt(1, 100), 20));
+  rig.run_to_the_end();
+  EXPECT_EQ(rig.core.lone_decode().n_steps, 19);
+  const double seconds = rig.core.lone_decode().seconds;
+  EXPECT_GE(seconds, 0.0);
+  for (uint32_t i = 0; i < 2; ++i) rig.send(greedy(random_prompt(i, 100), 20));
+  rig.run_to_the_end();
+  EXPECT_EQ(rig.core.lone_decode().n_steps, 19);
+  EXPECT_EQ(rig.core.lone_decode().seconds, seconds);
+}
+
 // Batches, chunks of any size and preemption change nothing.
 TEST(EngineCore, AnswersDoNotDependOnTheCrowd) {
   struct Case {

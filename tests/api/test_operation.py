@@ -144,6 +144,7 @@ def test_draining_has_an_end(own_server):
         assert "retry-after" in refused.headers
         assert server.process.wait(60 * raw.PATIENCE) == 0
         assert "cut off" in server.log()
+        assert re.search(r"a single stream decoded [\d.]+ tok/s \(\d+ tokens", server.log())
 
 
 def test_a_request_may_take_only_so_long(own_server):
