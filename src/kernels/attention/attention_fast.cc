@@ -38,7 +38,8 @@ void place_scratch(FastAttentionTask& task, std::span<float> scratch) {
   task.totals = dense_rows(task.queries.row(n_rows), n_rows, dim);
   task.sums = dense_rows(task.totals.row(n_rows), n_rows, kSumLanes);
   task.maxima = task.sums.row(n_rows);
-  task.values = reinterpret_cast<uint16_t*>(task.maxima + n_rows);
+  task.keys = task.maxima + n_rows;
+  task.values = reinterpret_cast<uint16_t*>(task.keys + dim * kPageTokens);
 }
 
 Range pages_of(const FastAttentionTask& task) {
@@ -133,8 +134,8 @@ void attention_fast(Isa isa, const AttentionShape& shape, Range heads, Rows<cons
 size_t attention_fast_scratch_floats(const AttentionShape& shape, int64_t n_tokens) {
   const int64_t dim = padded_dim(shape);
   const int64_t n_rows = padded_rows(shape, block_tokens(shape, n_tokens));
-  const int64_t values = dim * kPageTokens / 2;  // of a page, as bf16
-  return static_cast<size_t>(n_rows * (2 * dim + kSumLanes + 1) + values + kAlignedFloats);
+  const int64_t page = dim * kPageTokens + dim * kPageTokens / 2;  // keys, values
+  return static_cast<size_t>(n_rows * (2 * dim + kSumLanes + 1) + page + kAlignedFloats);
 }
 
 }  // namespace penstock

@@ -71,40 +71,83 @@ inline void gather_queries(const FastAttentionTask& task) {
   }
 }
 
+// A page's keys as they are stored, two elements to a load.
+struct StoredKeys {
+  const uint16_t* pairs;
+
+  // Elements d and d + 1 of keys k to k + 15.
+  [[gnu::always_inline]] void load_two(int64_t d, int64_t k, Lanes& first, Lanes& second) const {
+    const uint16_t* const two = pairs + d * kPageTokens + 2 * k;
+    first = first_of_pairs(two, kLanes);
+    second = second_of_pairs(two, kLanes);
+  }
+  [[gnu::always_inline]] Lanes load_last(int64_t d, int64_t k) const {
+    return widened(pairs + d * kPageTokens + k);
+  }
+};
+
+// The same, widened beforehand: [head_dim, kPageTokens].
+struct WideKeys {
+  const float* keys;
+
+  [[gnu::always_inline]] void load_two(int64_t d, int64_t k, Lanes& first, Lanes& second) const {
+    first = load_last(d, k);
+    second = load_last(d + 1, k);
+  }
+  [[gnu::always_inline]] Lanes load_last(int64_t d, int64_t k) const {
+    return load(keys + d * kPageTokens + k);
+  }
+};
+
+// Where more rows than these see a page, its keys are widened once for all of them.
+inline constexpr int64_t kFewRows = 2 * kRowsAtOnce;
+
+inline void widen_keys(const uint16_t* keys, int64_t head_dim, float* wide) {
+  const StoredKeys stored = {keys};
+  for (int64_t d = 0; d < head_dim; d += 2) {
+    for (int64_t k = 0; k < kPageTokens; k += kLanes) {
+      float* const to = wide + d * kPageTokens + k;
+      if (d + 1 == head_dim) {
+        store(to, stored.load_last(d, k));
+        continue;
+      }
+      Lanes first;
+      Lanes second;
+      stored.load_two(d, k, first, second);
+      store(to, first);
+      store(to + kPageTokens, second);
+    }
+  }
+}
+
 // Scores of kRows rows and of kWidth times 16 keys, from k on.
-template <int kRows, int kWidth>
-inline void score_keys(const RowsOnPage& rows, int64_t k, PageWeights scores) {
+template <int kRows, int kWidth, class Keys>
+inline void score_keys(const RowsOnPage& rows, const Keys& keys, int64_t k, PageWeights scores) {
   Lanes dots[kRows][kWidth];
   for (auto& row : dots) {
     for (Lanes& each : row) each = zero();
   }
   const float* const queries = rows.task.queries.row(rows.first_row);
   const int64_t stride = rows.task.queries.stride;
-  const auto add = [&](int64_t d, const Lanes(&keys)[kWidth]) __attribute__((always_inline)) {
+  const auto add = [&](int64_t d, const Lanes(&of_keys)[kWidth]) __attribute__((always_inline)) {
     for (int r = 0; r < kRows; ++r) {
       const Lanes a = all(queries[r * stride + d]);
-      for (int w = 0; w < kWidth; ++w) dots[r][w] = fma(a, keys[w], dots[r][w]);
+      for (int w = 0; w < kWidth; ++w) dots[r][w] = fma(a, of_keys[w], dots[r][w]);
     }
   };
   const int64_t head_dim = rows.task.shape.head_dim;
   int64_t d = 0;
   for (; d + 2 <= head_dim; d += 2) {
-    const uint16_t* const pairs = rows.keys + d * kPageTokens + 2 * k;
     rows.next->ask();
     Lanes first[kWidth];
     Lanes second[kWidth];
-    for (int64_t w = 0; w < kWidth; ++w) {
-      first[w] = first_of_pairs(pairs + 2 * w * kLanes, kLanes);
-      second[w] = second_of_pairs(pairs + 2 * w * kLanes, kLanes);
-    }
+    for (int64_t w = 0; w < kWidth; ++w) keys.load_two(d, k + w * kLanes, first[w], second[w]);
     add(d, first);
     add(d + 1, second);
   }
   if (d < head_dim) {
     Lanes last[kWidth];
-    for (int64_t w = 0; w < kWidth; ++w) {
-      last[w] = widened(rows.keys + d * kPageTokens + k + w * kLanes);
-    }
+    for (int64_t w = 0; w < kWidth; ++w) last[w] = keys.load_last(d, k + w * kLanes);
     add(d, last);
   }
   for (int r = 0; r < kRows; ++r) {
@@ -113,14 +156,14 @@ inline void score_keys(const RowsOnPage& rows, int64_t k, PageWeights scores) {
 }
 
 // Scores of the keys that some row sees, and of their neighbours in the same Lanes.
-template <int kRows>
-inline void score_page(const RowsOnPage& rows, PageWeights scores) {
+template <int kRows, class Keys>
+inline void score_page(const RowsOnPage& rows, const Keys& keys, PageWeights scores) {
   const Range groups = rows.key_groups();
   int64_t g = groups.begin;
   for (; g + kScoreWidth <= groups.end; g += kScoreWidth) {
-    score_keys<kRows, kScoreWidth>(rows, g * kLanes, scores);
+    score_keys<kRows, kScoreWidth>(rows, keys, g * kLanes, scores);
   }
-  for (; g < groups.end; ++g) score_keys<kRows, 1>(rows, g * kLanes, scores);
+  for (; g < groups.end; ++g) score_keys<kRows, 1>(rows, keys, g * kLanes, scores);
 }
 
 // Turns one row's scores into weights, and updates its m and l. Returns f.
@@ -199,7 +242,11 @@ inline void add_values(const RowsOnPage& rows, const PageWeights weights, const 
 template <int kRows>
 inline void attend_page(const RowsOnPage& rows) {
   alignas(64) PageWeights weights;
-  score_page<kRows>(rows, weights);
+  if (rows.task.n_rows() > kFewRows) {
+    score_page<kRows>(rows, WideKeys{rows.task.keys}, weights);
+  } else {
+    score_page<kRows>(rows, StoredKeys{rows.keys}, weights);
+  }
   Lanes factors[kRows];
   for (int r = 0; r < kRows; ++r) factors[r] = weigh_row(rows, rows.first_row + r, weights[r]);
 
@@ -239,6 +286,9 @@ inline void attend_block(const FastAttentionTask& task) {
   gather_queries(task);
   start_rows(task);
   for (int64_t p = task.pages.begin; p < task.pages.end; ++p) {
+    if (task.n_rows() > kFewRows) {
+      widen_keys(page_keys(task, p), task.shape.head_dim, task.keys);
+    }
     NextPage next;
     if (p + 1 < task.pages.end) next = NextPage(task, p + 1, n_asks(task));
     RowsOnPage rows = {task, p, 0, page_keys(task, p), page_values(task, p), &next};

@@ -29,6 +29,7 @@ struct FastAttentionTask {
   Rows<float> totals = {};     // o of each row
   float* maxima = nullptr;     // m of each row
   Rows<float> sums = {};       // l of each row, [rows, kSumLanes]
+  float* keys = nullptr;       // a page's, widened: [head_dim, kPageTokens]
   uint16_t* values = nullptr;  // a page's, [kPageTokens / 2, head_dim, 2]
 
   int64_t n_rows() const { return tokens.size() * heads.size(); }
