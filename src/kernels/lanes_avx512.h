@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/exp.h"
+#include "kernels/reduce_avx512.h"
 
 namespace penstock {
 namespace {
@@ -56,30 +57,15 @@ inline float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(
 
 inline float largest(Lanes a) { return _mm512_reduce_max_ps(a.v); }
 
-// scores[i] = sum(a[i]) * scale, for all at once: the same additions, with two, four, eight and
-// sixteen sums sharing a register as the lanes of each grow fewer.
+// scores[i] = sum(a[i]) * scale, for all at once: the same additions.
 inline constexpr int kSumsAtOnce = 16;
 inline void store_scaled_sums(const Lanes a[kSumsAtOnce], float scale, float* scores) {
-  __m512 eight[8];  // [lanes of k | lanes of k + 8]
-  for (int k = 0; k < 8; ++k) {
-    eight[k] = _mm512_add_ps(_mm512_shuffle_f32x4(a[k].v, a[k + 8].v, 0x44),
-                             _mm512_shuffle_f32x4(a[k].v, a[k + 8].v, 0xEE));
-  }
-  __m512 four[4];  // [k | k + 8 | k + 4 | k + 12]
-  for (int k = 0; k < 4; ++k) {
-    four[k] = _mm512_add_ps(_mm512_shuffle_f32x4(eight[k], eight[k + 4], 0x88),
-                            _mm512_shuffle_f32x4(eight[k], eight[k + 4], 0xDD));
-  }
-  __m512 two[2];  // within each 128 bits: two lanes of k, then two of k + 2
-  for (int k = 0; k < 2; ++k) {
-    two[k] = _mm512_add_ps(_mm512_shuffle_ps(four[k], four[k + 2], 0x44),
-                           _mm512_shuffle_ps(four[k], four[k + 2], 0xEE));
-  }
-  // within each 128 bits, plus 0, 8, 4, 12: the sums of 0, 2, 1, 3
-  const __m512 one = _mm512_add_ps(_mm512_shuffle_ps(two[0], two[1], 0x88),
-                                   _mm512_shuffle_ps(two[0], two[1], 0xDD));
-  const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
-  _mm512_storeu_ps(scores, _mm512_mul_ps(_mm512_permutexvar_ps(order, one), _mm512_set1_ps(scale)));
+  __m512i words[kSumsAtOnce];
+  for (int k = 0; k < kSumsAtOnce; ++k) words[k] = _mm512_castps_si512(a[k].v);
+  const __m512i sums = reduce_each(words, [](__m512i x, __m512i y) {
+    return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y)));
+  });
+  _mm512_storeu_ps(scores, _mm512_mul_ps(_mm512_castsi512_ps(sums), _mm512_set1_ps(scale)));
 }
 
 // kernels/exp.h, step by step.

@@ -43,7 +43,7 @@ struct TileOnPage {
 struct alignas(64) PageScores {
   float of_row[kTile][kPageTokens];
 };
-// Of rows that the block does not have: 0.
+// Rows that a tile lacks keep what was there: nobody asks for their totals.
 struct alignas(64) PageWeights {
   uint16_t of_row[kPageTokens / kTileDepth][kTile][kTileDepth];
 };

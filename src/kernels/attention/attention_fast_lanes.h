@@ -48,6 +48,7 @@ struct RowsOnPage {
   int64_t first_row = 0;
   const uint16_t* keys = nullptr;    // page_keys
   const uint16_t* values = nullptr;  // page_values
+  const float* wide_keys = nullptr;  // the keys once more, widened; null: not worth it
   NextPage* next = nullptr;          // of the block
   Range seen = {};
   Range key_groups() const { return {seen.begin / kLanes, (seen.end + kLanes - 1) / kLanes}; }
@@ -242,8 +243,8 @@ inline void add_values(const RowsOnPage& rows, const PageWeights weights, const 
 template <int kRows>
 inline void attend_page(const RowsOnPage& rows) {
   alignas(64) PageWeights weights;
-  if (rows.task.n_rows() > kFewRows) {
-    score_page<kRows>(rows, WideKeys{rows.task.keys}, weights);
+  if (rows.wide_keys != nullptr) {
+    score_page<kRows>(rows, WideKeys{rows.wide_keys}, weights);
   } else {
     score_page<kRows>(rows, StoredKeys{rows.keys}, weights);
   }
@@ -286,12 +287,15 @@ inline void attend_block(const FastAttentionTask& task) {
   gather_queries(task);
   start_rows(task);
   for (int64_t p = task.pages.begin; p < task.pages.end; ++p) {
-    if (task.n_rows() > kFewRows) {
-      widen_keys(page_keys(task, p), task.shape.head_dim, task.keys);
-    }
     NextPage next;
     if (p + 1 < task.pages.end) next = NextPage(task, p + 1, n_asks(task));
-    RowsOnPage rows = {task, p, 0, page_keys(task, p), page_values(task, p), &next};
+    RowsOnPage rows = {
+        .task = task, .page = p, .keys = page_keys(task, p), .values = page_values(task, p)};
+    rows.next = &next;
+    if (task.n_rows() > kFewRows) {
+      widen_keys(rows.keys, task.shape.head_dim, task.keys);
+      rows.wide_keys = task.keys;
+    }
     for (; rows.first_row < task.n_rows(); rows.first_row += kRowsAtOnce) {
       const int64_t n_rows = smaller_of(kRowsAtOnce, task.n_rows() - rows.first_row);
       rows.seen = seen_in_page(task, {rows.first_row, rows.first_row + n_rows}, p);

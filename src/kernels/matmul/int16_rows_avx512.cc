@@ -3,40 +3,13 @@
 #include <limits>
 
 #include "kernels/matmul/integer_kernels.h"
+#include "kernels/reduce_avx512.h"
 
 namespace penstock {
 namespace {
 
 constexpr int64_t kGroups = kInt16Span / kInt16Group;
 static_assert(kGroups == 16, "a lane for each group of a span");
-
-// Lane i of the result: all lanes of words[i], put together by `op`, whose order does not matter.
-template <class Op>
-__m512i reduced(const __m512i (&words)[kGroups], Op op) {
-  __m512i eight[8];  // [lanes of k | lanes of k + 8]
-  for (int k = 0; k < 8; ++k) {
-    eight[k] = op(_mm512_shuffle_i32x4(words[k], words[k + 8], 0x44),
-                  _mm512_shuffle_i32x4(words[k], words[k + 8], 0xEE));
-  }
-  __m512i four[4];  // [k | k + 8 | k + 4 | k + 12]
-  for (int k = 0; k < 4; ++k) {
-    four[k] = op(_mm512_shuffle_i32x4(eight[k], eight[k + 4], 0x88),
-                 _mm512_shuffle_i32x4(eight[k], eight[k + 4], 0xDD));
-  }
-  __m512i two[2];  // within each 128 bits: two lanes of k, then two of k + 2
-  for (int k = 0; k < 2; ++k) {
-    two[k] = op(_mm512_unpacklo_epi64(four[k], four[k + 2]),
-                _mm512_unpackhi_epi64(four[k], four[k + 2]));
-  }
-  const auto shuffled = [&](auto mask) {
-    return _mm512_castps_si512(
-        _mm512_shuffle_ps(_mm512_castsi512_ps(two[0]), _mm512_castsi512_ps(two[1]), mask()));
-  };
-  // within each 128 bits, plus 0, 8, 4, 12: those of 0, 2, 1, 3
-  const __m512i one = op(shuffled([] { return 0x88; }), shuffled([] { return 0xDD; }));
-  return _mm512_permutexvar_epi32(
-      _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15), one);
-}
 
 __m512i larger(__m512i a, __m512i b) { return _mm512_max_epu32(a, b); }
 __m512i sum(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
@@ -80,7 +53,7 @@ void quantise_span_avx512(const float* x, const GroupCodes& to) {
     of_groups[g] =
         larger(magnitudes(_mm512_loadu_ps(group)), magnitudes(_mm512_loadu_ps(group + 16)));
   }
-  const __m512i max_bits = reduced(of_groups, larger);
+  const __m512i max_bits = reduce_each(of_groups, larger);
   const __m512 max = _mm512_castsi512_ps(max_bits);
   const __mmask16 finite = _mm512_cmplt_epu32_mask(max_bits, _mm512_set1_epi32(0x7F800000));
   const __mmask16 large =
@@ -102,8 +75,8 @@ void quantise_span_avx512(const float* x, const GroupCodes& to) {
     store_32(to.high + g * kInt16Group,
              _mm512_srai_epi16(_mm512_add_epi16(codes, _mm512_set1_epi16(128)), 8));
   }
-  const __m512i first = reduced(halves[0], sum);
-  const __m512i second = reduced(halves[1], sum);
+  const __m512i first = reduce_each(halves[0], sum);
+  const __m512i second = reduce_each(halves[1], sum);
   const auto scaled = [&](__m512i sums) { return _mm512_mul_ps(scales, _mm512_cvtepi32_ps(sums)); };
   store_apart(to.scale, kInt16RowGroup, scales);
   store_apart(to.sum_32, kInt16RowGroup, scaled(sum(first, second)));
