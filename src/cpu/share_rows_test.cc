@@ -22,8 +22,9 @@ TEST(ShareRows, EveryRowOnce) {
 }
 
 TEST(ShareRows, LittleWorkStaysOnThisThreadInOnePiece) {
-  const auto pool = Pool::make({.n_threads = 2, .pin = false}).value();
-  if (pool->n_workers() < 2) GTEST_SKIP() << "one CPU";
+  const Topology two_cores = read_topology("core:2 pu:1").value();
+  const auto pool = Pool::make({.pin = false, .topology = two_cores}).value();
+  ASSERT_EQ(pool->n_workers(), 2);
   std::vector<Range> ranges;
   share_rows(*pool, 8, 576, [&](Range range) { ranges.push_back(range); });
   EXPECT_EQ(ranges, (std::vector<Range>{{0, 8}}));

@@ -11,6 +11,7 @@
 #include "cpu/isa.h"
 #include "cpu/pool.h"
 #include "cpu/precision.h"
+#include "cpu/share_rows.h"
 #include "kernels/matmul/matmul_fast.h"
 #include "model/profile.h"
 #include "model/routing_observer.h"
@@ -77,12 +78,6 @@ OperationWork work_of(std::span<const MatmulJob> jobs);
 // too little work to be worth waking workers.
 void for_each_row(const Compute& compute, int64_t n_rows, int64_t row_work,
                   FunctionRef<void(Range)> body);
-// What a row is taken for there, as a multiple of the numbers in it.
-inline constexpr int64_t kPlainPass = 1;   // sums, products, norms
-inline constexpr int64_t kConversion = 4;  // to other formats and back, exponentials
-inline constexpr int64_t kRotation = 8;    // with scattered stores behind it
-inline constexpr int64_t kSelection = 32;  // of the largest
-inline constexpr int64_t kSineCosine = 64;
 
 // to[t] += from[t], row by row.
 void add_rows(const Compute& compute, Rows<const float> from, Rows<float> to);

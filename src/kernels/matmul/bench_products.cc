@@ -132,12 +132,13 @@ class ProductsRun {
     for (size_t i = 0; i < activations_.size(); ++i) {
       activations_[i].begin(of_.isa, x_[i], of_.generated ? x_[i].n_rows : 0, integer);
     }
-    share_rows(pool, static_cast<int64_t>(activations_.size()), 4 * of_.cols, [&](Range range) {
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        FastActivations& each = activations_[static_cast<size_t>(i)];
-        each.prepare({0, each.n_parts()});
-      }
-    });
+    share_rows(pool, static_cast<int64_t>(activations_.size()), of_.cols * kConversion,
+               [&](Range range) {
+                 for (int64_t i = range.begin; i < range.end; ++i) {
+                   FastActivations& each = activations_[static_cast<size_t>(i)];
+                   each.prepare({0, each.n_parts()});
+                 }
+               });
   }
 
   void multiply(size_t job, Range rows) {

@@ -22,7 +22,7 @@ struct NormRun {
         y(x.size()) {}
 
   void run(Pool& pool) {
-    share_rows(pool, n_tokens, kDim, [&](Range range) {
+    share_rows(pool, n_tokens, kDim * kPlainPass, [&](Range range) {
       const auto part = [&](float* all) {
         return dense_rows(all + range.begin * kDim, range.size(), kDim);
       };

@@ -25,7 +25,7 @@ struct RopeRun {
   }
 
   void run(Pool& pool) {
-    share_rows(pool, n_tokens, 8 * kTokenNumbers, [&](Range range) {
+    share_rows(pool, n_tokens, kTokenNumbers * kRotation, [&](Range range) {
       for (int64_t t = range.begin; t < range.end; ++t) {
         rope_rotate(RopePairs::kHalves, cos, sin,
                     dense_rows(numbers.data() + t * kTokenNumbers, kHeads, kHeadDim));

@@ -29,7 +29,7 @@ struct RouteRun {
   }
 
   void run(Pool& pool) {
-    share_rows(pool, n_tokens, 32 * static_cast<int64_t>(kExperts), [&](Range range) {
+    share_rows(pool, n_tokens, static_cast<int64_t>(kExperts) * kSelection, [&](Range range) {
       for (int64_t t = range.begin; t < range.end; ++t) {
         route({}, logits_of(t), /*bias=*/{}, choices_of(t));
       }

@@ -21,7 +21,7 @@ struct SwigluRun {
         y(gate.size()) {}
 
   void run(Pool& pool) {
-    share_rows(pool, n_tokens, 4 * kDim, [&](Range range) {
+    share_rows(pool, n_tokens, kDim * kConversion, [&](Range range) {
       const auto part = [&](float* all) {
         return dense_rows(all + range.begin * kDim, range.size(), kDim);
       };
