@@ -40,5 +40,5 @@ run() {
 case ${1:-} in
   pack) pack "${2:-dev}" ;;
   run) run "${2:-gpu_results}" ;;
-  *) sed -n '2,8p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,7p' "$0" >&2; exit 2 ;;
 esac

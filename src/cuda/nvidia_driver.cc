@@ -1,6 +1,6 @@
 #include "cuda/nvidia_driver.h"
 
-#include <array>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"
@@ -47,11 +47,16 @@ NvidiaDriver::~NvidiaDriver() {
   give_back("release the GPU", [&] { return api().release_context(handle_); });
 }
 
-template <class F>
-Result<void> NvidiaDriver::call(std::string_view attempted, F f) const {
+template <class Attempted, class F>
+Result<void> NvidiaDriver::call(const Attempted& attempted, F f) const {
   CudaApi::Status status = api().set_context(context_);
   if (status == kSuccess) status = f();
-  return library_->checked(status, attempted);
+  if (status == kSuccess) return {};
+  if constexpr (std::is_invocable_v<Attempted>) {
+    return library_->checked(status, attempted());
+  } else {
+    return library_->checked(status, attempted);
+  }
 }
 
 template <class F>
@@ -158,20 +163,22 @@ Result<void> NvidiaDriver::synchronise(EventId event) {
 
 Result<void> NvidiaDriver::copy_to_device(DeviceBytes to, std::span<const std::byte> from,
                                           StreamId stream) {
-  PENSTOCK_CHECK(from.size() <= to.size(), "the copy is larger than its target");
-  return call(fmt::format("copy {} bytes to the GPU", from.size()), [&] {
-    return api().copy_to_device(number_of(to.address()), from.data(), from.size(),
-                                streams_.of(stream));
-  });
+  PENSTOCK_CHECK(to.size() == from.size(), "a copy between spans of two sizes");
+  return call([&] { return fmt::format("copy {} bytes to the GPU", from.size()); },
+              [&] {
+                return api().copy_to_device(number_of(to.address()), from.data(), from.size(),
+                                            streams_.of(stream));
+              });
 }
 
 Result<void> NvidiaDriver::copy_to_host(std::span<std::byte> to, ConstDeviceBytes from,
                                         StreamId stream) {
-  PENSTOCK_CHECK(from.size() <= to.size(), "the copy is larger than its target");
-  return call(fmt::format("copy {} bytes from the GPU", from.size()), [&] {
-    return api().copy_to_host(to.data(), number_of(from.address()), from.size(),
-                              streams_.of(stream));
-  });
+  PENSTOCK_CHECK(to.size() == from.size(), "a copy between spans of two sizes");
+  return call([&] { return fmt::format("copy {} bytes from the GPU", from.size()); },
+              [&] {
+                return api().copy_to_host(to.data(), number_of(from.address()), from.size(),
+                                          streams_.of(stream));
+              });
 }
 
 Result<CudaApi::FunctionHandle> NvidiaDriver::kernel(std::string_view name) {
@@ -203,10 +210,12 @@ Result<void> NvidiaDriver::launch(const KernelLaunch& launch,
   }
   const auto& [x, y, z] = launch.grid;
   const auto& [threads_x, threads_y, threads_z] = launch.thread_block;
-  return call(fmt::format("launch the kernel {}", launch.kernel), [&] {
-    return api().launch(function, x, y, z, threads_x, threads_y, threads_z, launch.shared_bytes,
-                        streams_.of(stream), values.data(), nullptr);
-  });
+  return call([&] { return fmt::format("launch the kernel {}", launch.kernel); },
+              [&] {
+                return api().launch(function, x, y, z, threads_x, threads_y, threads_z,
+                                    launch.shared_bytes, streams_.of(stream), values.data(),
+                                    nullptr);
+              });
 }
 
 }  // namespace penstock

@@ -91,9 +91,10 @@ class NvidiaDriver final : public Driver {
   NvidiaDriver(std::shared_ptr<const CudaLibrary> library, const CudaDevice& device,
                CudaApi::Device handle, CudaApi::Context context, Log log);
   const CudaApi& api() const { return library_->api(); }
-  // Calls f() with the context current, which belongs to a thread.
-  template <class F>
-  Result<void> call(std::string_view attempted, F f) const;
+  // Calls f() with the context current, which belongs to a thread. `attempted` says what for: a
+  // text, or a function that makes it, which is called after a failure only.
+  template <class Attempted, class F>
+  Result<void> call(const Attempted& attempted, F f) const;
   template <class F>
   void give_back(std::string_view attempted, F f) const;
   Result<CudaApi::FunctionHandle> kernel(std::string_view name);
