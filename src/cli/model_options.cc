@@ -6,12 +6,15 @@
 
 #include "base/units.h"
 #include "checkpoint/pack.h"
+#include "model/gpu/gpu_target.h"
+#include "os/environment.h"
 
 namespace penstock {
 namespace {
 
 // What became of the weights: "mapped", or "read in 3.8 s (4.1 GiB from disk) and interleaved".
 std::string weights_text(const LoadReport& report) {
+  if (!report.gpu.empty()) return "in VRAM after " + format_seconds(report.loading.seconds);
   if (report.mode == LoadMode::kMap) return "mapped";
   const WeightLoading& loading = report.loading;
   std::string text = "read in " + format_seconds(loading.seconds);
@@ -47,6 +50,25 @@ void add_ram_reserve_option(CLI::App& command, ModelOptions& options) {
       ->group("Model");
 }
 
+void add_gpu_options(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option(
+          "--gpu", options.gpu,
+          "auto: the first GPU, where all of the model fits its VRAM, else the CPU; none: the CPU; "
+          "or which GPU, by its number or the beginning of its UUID")
+      ->type_name("GPU")
+      ->capture_default_str()
+      ->group("Model");
+  command
+      .add_option_function<std::string>(
+          "--vram-budget",
+          parsed_by<uint64_t>(parse_bytes,
+                              [&options](uint64_t bytes) { options.vram_budget_bytes = bytes; }),
+          "VRAM that the model may use; all that is free unless given. A bare number is in GiB")
+      ->type_name("SIZE")
+      ->group("Model");
+}
+
 void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
   command
       .add_option_function<std::string>(
@@ -59,12 +81,63 @@ void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
       ->group("Model");
 }
 
+// Options that only the CPU has a use for; the first that was given, or empty.
+std::string_view cpu_only_option(const ModelOptions& options) {
+  if (options.mode != LoadMode::kAuto) return "--load";
+  if (options.expert_slots.is_given()) return "--expert-slots";
+  if (options.ram_reserve_bytes) return "--ram-reserve";
+  if (!options.kv_spill.empty()) return "--kv-spill";
+  return {};
+}
+
+// On the GPU that the options name, or where they leave it open on the first that can have the
+// model, else on the CPU; a note says why.
+Result<LoadedModel> load_where(const Checkpoint& checkpoint, const ModelOptions& options,
+                               LoadOptions load) {
+  const bool is_open = options.gpu == "auto";
+  const std::string_view cpu_only = cpu_only_option(options);
+  const bool is_exact = options.precision == Precision::kExact;
+  if (options.gpu == "none" || (is_open && is_exact)) return load_model(checkpoint, load);
+  if (!cpu_only.empty()) {
+    if (is_open) return load_model(checkpoint, load);
+    return fail(ErrorKind::kInvalidArgument,
+                "--gpu {} and {} contradict each other: that is for the CPU", options.gpu,
+                cpu_only);
+  }
+  Result<GpuTarget> gpu = open_gpu(is_open ? "" : options.gpu, Log::to_stderr());
+  if (!gpu && !is_open) return std::unexpected(gpu.error().in("--gpu " + options.gpu));
+  std::string note;
+  if (gpu) {
+    gpu->vram_budget_bytes = options.vram_budget_bytes;
+    gpu->pins.is_enabled = environment_variable("PENSTOCK_NO_PINNED") != "1";
+    load.gpu = *std::move(gpu);
+    Result<LoadedModel> loaded = load_model(checkpoint, load);
+    const bool is_unfit = !loaded && (loaded.error().kind == ErrorKind::kExhausted ||
+                                      loaded.error().kind == ErrorKind::kUnsupported);
+    if (!is_open || !is_unfit) return loaded;
+    note = fmt::format("not on {}: {}", load.gpu->name, loaded.error().message);
+    load.gpu.reset();
+  } else if (gpu.error().kind != ErrorKind::kNotFound) {
+    note = "gpu: none, " + gpu.error().text();
+  }
+  PENSTOCK_ASSIGN(LoadedModel loaded, load_model(checkpoint, load));
+  if (!note.empty()) loaded.report.notes.push_back(note);
+  return loaded;
+}
+
 // The number, and of how many CPUs where some are left out.
 std::string threads_text(const LoadReport& report) {
   std::string threads =
       fmt::format("{} {}", report.n_threads, report.n_threads == 1 ? "thread" : "threads");
   if (report.n_threads == report.n_cpus) return threads;
   return fmt::format("{} on {} of {} CPUs", threads, report.n_threads, report.n_cpus);
+}
+
+// Which processor computes, and how.
+std::string processor_text(const LoadReport& report) {
+  if (!report.gpu.empty()) return report.gpu;
+  return fmt::format("{} on {}, {}", penstock::to_string(report.precision),
+                     penstock::to_string(report.isa), threads_text(report));
 }
 
 }  // namespace
@@ -111,6 +184,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
           "compare all checksums of a pack before it is used, also of what stays on disk or is "
           "mapped")
       ->group("Model");
+  add_gpu_options(command, options);
   add_precision_option(
       command, "--cpu-precision",
       fmt::format(
@@ -199,15 +273,16 @@ Result<LoadedModel> load(const Checkpoint& checkpoint, const ModelOptions& optio
                   checkpoint.path.string());
     }
   }
-  return load_model(checkpoint, {.mode = options.mode,
-                                 .expert_slots = options.expert_slots,
-                                 .ram_reserve_bytes = options.ram_reserve_bytes,
-                                 .verify = options.verify,
-                                 .interleave = options.repack,
-                                 .n_threads = options.n_threads,
-                                 .precision = options.precision,
-                                 .kv_tokens = options.kv_tokens,
-                                 .progress = progress});
+  LoadOptions load = {.mode = options.mode,
+                      .expert_slots = options.expert_slots,
+                      .ram_reserve_bytes = options.ram_reserve_bytes,
+                      .verify = options.verify,
+                      .interleave = options.repack,
+                      .n_threads = options.n_threads,
+                      .precision = options.precision,
+                      .kv_tokens = options.kv_tokens,
+                      .progress = progress};
+  return load_where(checkpoint, options, std::move(load));
 }
 
 std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport& report) {
@@ -224,10 +299,9 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
                         format_count(static_cast<uint64_t>(report.n_experts)),
                         format_bytes(report.expert_slot_bytes));
   std::vector<std::string> lines = {fmt::format(
-      "{}: {}, {} layers{}; {} of weights {}{}; {} on {}, {}; KV cache of {} tokens ({})",
-      checkpoint.name, penstock::to_string(spec.family), spec.n_layers(), experts,
-      format_bytes(report.weight_bytes), weights_text(report), on_disk,
-      penstock::to_string(report.precision), penstock::to_string(report.isa), threads_text(report),
+      "{}: {}, {} layers{}; {} of weights {}{}; {}; KV cache of {} tokens ({})", checkpoint.name,
+      penstock::to_string(spec.family), spec.n_layers(), experts, format_bytes(report.weight_bytes),
+      weights_text(report), on_disk, processor_text(report),
       format_count(static_cast<uint64_t>(report.kv_tokens)), format_bytes(report.kv_bytes))};
   if (report.prediction) {
     const PredictedRate& decode = report.prediction->decode;

@@ -32,6 +32,8 @@ struct ModelOptions {
   bool repack = true;
   Precision precision = Precision::kFast;
   bool verify = false;  // a pack's checksums, before anything else
+  std::string gpu = "auto";  // none, or which, as choose_device takes it
+  std::optional<uint64_t> vram_budget_bytes = {};
   AnswerFormatChoice answers = {};
   std::filesystem::path kv_spill = {};  // empty: KV pages stay in RAM
   uint64_t kv_spill_bytes = 8 * kGiB;
@@ -39,8 +41,8 @@ struct ModelOptions {
 
 // MODEL alone, for commands that only read headers.
 void add_model_argument(CLI::App& command, ModelOptions& options);
-// MODEL, --threads, --load, --expert-slots, --ram-reserve, --verify, --cpu-precision; what
-// `options` holds is what they default to.
+// MODEL, --threads, --load, --expert-slots, --ram-reserve, --verify, --cpu-precision, --gpu,
+// --vram-budget; what `options` holds is what they default to.
 void add_model_options(CLI::App& command, ModelOptions& options);
 // --kv-tokens, for commands whose requests decide at run time how long they get.
 void add_kv_option(CLI::App& command, ModelOptions& options);

@@ -42,8 +42,8 @@ struct KernelLaunch {
   uint32_t shared_bytes = 0;
 };
 
-// One parameter of a kernel. A DeviceSpan arrives there as its address: a size that the kernel
-// needs is a parameter of its own. Everything else arrives as it is.
+// One parameter of a kernel. A DeviceSpan arrives there as its address, an empty one as that or null:
+// a size that the kernel needs is a parameter of its own. Everything else arrives as it is.
 class KernelArgument {
  public:
   static constexpr size_t kMaxBytes = 64;

@@ -257,7 +257,9 @@ Result<void> FakeDriver::launch(const KernelLaunch& launch,
   PENSTOCK_ASSIGN(FakeKernelCall call, end(resolve(launch, arguments)));
   std::vector<AddressRange> uses;
   for (const KernelArgument& argument : call.arguments_) {
-    if (argument.memory()) uses.push_back(range_of(*argument.memory()));
+    if (argument.memory() && !argument.memory()->empty()) {
+      uses.push_back(range_of(*argument.memory()));
+    }
   }
   const FakeKernel& kernel = kernels_.find(launch.kernel)->second;
   work_.queue(stream, std::move(uses), [&kernel, call = std::move(call)] { kernel(call); });
@@ -369,7 +371,7 @@ Result<FakeKernelCall> FakeDriver::resolve(const KernelLaunch& launch,
   call.launch_.kernel = kernel->first;  // which lives as long as the driver
   for (const KernelArgument& argument : arguments) {
     std::byte* memory = nullptr;
-    if (argument.memory()) {
+    if (argument.memory() && !argument.memory()->empty()) {
       PENSTOCK_ASSIGN(memory, find(*argument.memory(), "launch a kernel on"));
     }
     call.arguments_.push_back(argument);

@@ -58,7 +58,6 @@ class Decoder final : public LanguageModel {
           Precision precision);
   Result<void> load_layers();
   Result<Layer> load_layer(const LayerParts& parts, int index) const;
-  Result<void> check(std::span<const SequenceSlice> batch, size_t n_logits) const;
   void embed(const StepTokens& step, Rows<float> x) const;
   Result<void> run_layers(const StepTokens& step, Rows<float> x);
   Result<void> run_layer(const StepTokens& step, int index, Rows<float> x);

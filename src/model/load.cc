@@ -11,6 +11,7 @@
 #include "memory/bank_store.h"
 #include "memory/expert_cache.h"
 #include "model/decoder.h"
+#include "model/gpu/gpu_load.h"
 #include "model/load_plan.h"
 
 namespace penstock {
@@ -92,6 +93,7 @@ LoadMode mode_of(const LoadPlan& plan, const ExpertCache* cache) {
 }  // namespace
 
 Result<LoadedModel> load_model(const Checkpoint& checkpoint, const LoadOptions& options) {
+  if (options.gpu) return load_gpu_model(checkpoint, options, *options.gpu);
   const ModelSpec& spec = checkpoint.spec;
   PENSTOCK_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : choose_isa());
   PENSTOCK_ASSIGN(auto pool, Pool::make({.n_threads = options.n_threads}));

@@ -1,4 +1,4 @@
-// Loads a checkpoint as a model ready to run on the CPU, and says what was chosen.
+// Loads a checkpoint as a model ready to run, and says what was chosen.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "memory/plan/prediction.h"
 #include "memory/residency.h"
 #include "memory/weights.h"
+#include "model/gpu/gpu_target.h"
 #include "model/language_model.h"
 
 namespace penstock {
@@ -46,6 +47,8 @@ struct LoadOptions {
   // Of the KV cache, all sequences together; 0: as planned, or with kMap the context length within
   // a quarter of free RAM.
   int64_t kv_tokens = 0;
+  std::optional<GpuTarget> gpu =
+      {};  // all of the model goes there; mode, slots and banks mean nothing
   ProgressFn progress = {};
 };
 
@@ -58,11 +61,12 @@ struct LoadReport {
   uint64_t locked_bytes = 0;
   std::optional<Prediction> prediction = {};  // the plan's, where there was one
   WeightLoading loading = {};
-  // Weights of a pack are used that nothing here compares with their checksums.
-  bool is_unverified = false;
   int64_t n_expert_slots = 0;  // of so many experts, where they stay on disk
   int64_t n_experts = 0;
   uint64_t expert_slot_bytes = 0;  // of all slots
+  // Weights of a pack are used that nothing here compares with their checksums.
+  bool is_unverified = false;
+  std::string gpu = {};  // where the model runs; empty: on the CPU, as the next two say
   Isa isa = Isa::kScalar;
   Precision precision = Precision::kExact;
   int n_threads = 0;

@@ -15,8 +15,12 @@ TEST(SoftwareTiles, MakeAmxASupportedInstructionSet) {
   EXPECT_EQ(supported_isas().back(), Isa::kAmx);
 }
 
+// What software tiles are made of is AVX-512.
+bool has_software_tiles() { return supported_isas().back() == Isa::kAmx; }
+
 // [2, 8] times [8, 3], in groups of four bytes: shapes that use a part of their tiles.
 TEST(SoftwareTiles, MultiplyBytes) {
+  if (!has_software_tiles()) GTEST_SKIP() << "the processor has no AVX-512 with bf16";
   const TileSession session(std::array<TileShape, 8>{TileShape{2, 12}, {2, 8}, {2, 12}});
   int8_t a[2][8], b[2][12];
   for (int i = 0; i < 16; ++i) a[i / 8][i % 8] = static_cast<int8_t>(i * 37 - 128);
@@ -38,6 +42,7 @@ TEST(SoftwareTiles, MultiplyBytes) {
 }
 
 TEST(SoftwareTilesDeathTest, ShapesThatDoNotFitEndTheProgram) {
+  if (!has_software_tiles()) GTEST_SKIP() << "the processor has no AVX-512 with bf16";
   const TileSession session(std::array<TileShape, 8>{TileShape{2, 12}, {2, 8}, {3, 12}});
   EXPECT_DEATH(_tile_dpbssd(0, 1, 2), "");
 }

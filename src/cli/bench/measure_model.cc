@@ -174,8 +174,12 @@ Json to_json(const std::vector<Row>& rows, const LoadReport& report,
     }
   }
   Json machine = machine_json();
-  machine["isa"] = to_string(report.isa);
-  machine["precision"] = to_string(report.precision);
+  if (report.gpu.empty()) {
+    machine["isa"] = to_string(report.isa);
+    machine["precision"] = to_string(report.precision);
+  } else {
+    machine["gpu"] = report.gpu;
+  }
   machine["threads"] = report.n_threads;
   Json all = {{"machine", machine}, {"rows", list}};
   if (const WeightLoading& loading = report.loading; loading.seconds > 0) {
@@ -278,6 +282,11 @@ Result<void> measure_model(ModelBenchOptions options) {
     fmt::print(stderr, "{}\n", line);
   }
 
+  if (!loaded.report.gpu.empty() && (options.breakdown || observer != nullptr)) {
+    return fail(ErrorKind::kUnsupported,
+                "{} is not known of a GPU's steps yet; --gpu none measures the CPU's",
+                options.breakdown ? "--breakdown" : "--record-routing");
+  }
   const ModelTimer::Runs& runs = options.runs;
   ModelTimer timer(*loaded.model, runs, std::move(tokens));
   std::vector<Row> rows;

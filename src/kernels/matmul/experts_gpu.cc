@@ -1,0 +1,63 @@
+#include "kernels/matmul/experts_gpu.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/gpu/tile_shape.h"
+
+namespace penstock {
+namespace {
+
+std::string kernel_name(std::string_view operation, Format format, const GpuMatrixShape& shape,
+                        int64_t tiles) {
+  const MatrixView named = {.format = format, .group_cols = shape.block_cols};
+  return fmt::format("{}_{}_{}", operation, *gpu_format_name(named), tiles);
+}
+
+uint32_t most_groups(const GpuAssignments& assignments) {
+  return static_cast<uint32_t>(std::min<int64_t>(assignments.n_rows(), assignments.n_experts));
+}
+
+}  // namespace
+
+Result<void> gpu_experts_gate_up(const GpuQueue& queue, const GpuExperts& experts,
+                                 const GpuAssignments& assignments, GpuRows<const uint16_t> x,
+                                 GpuRows<uint16_t> act) {
+  const GpuMatrixShape& shape = experts.gate_up_shape;
+  const std::string kernel =
+      kernel_name("experts_gate_up", experts.format, shape, gpu_token_tiles(assignments.n_tokens));
+  return queue.launch({.kernel = kernel,
+                       .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
+                       .thread_block = {kGpuTileThreads}},
+                      {experts.pool, experts.slot_bytes, experts.slots, experts.factors,
+                       experts.gate, experts.up, shape, assignments.groups, assignments.n_groups,
+                       assignments.token_of, x.data, x.stride, act.data, act.stride});
+}
+
+Result<void> gpu_experts_down(const GpuQueue& queue, const GpuExperts& experts,
+                              const GpuAssignments& assignments, GpuRows<const uint16_t> act,
+                              GpuRows<float> y) {
+  const GpuMatrixShape& shape = experts.down_shape;
+  const std::string kernel = kernel_name("experts_down", experts.down_format, shape,
+                                         gpu_token_tiles(assignments.n_tokens));
+  return queue.launch(
+      {.kernel = kernel,
+       .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
+       .thread_block = {kGpuTileThreads}},
+      {experts.pool, experts.slot_bytes, experts.slots, experts.factors, experts.down, shape,
+       assignments.groups, assignments.n_groups, act.data, act.stride, y.data, y.stride});
+}
+
+Result<void> gpu_experts_combine(const GpuQueue& queue, const GpuAssignments& assignments,
+                                 GpuRows<const float> y, GpuRows<float> x) {
+  constexpr uint32_t kThreads = 256;
+  return queue.launch({.kernel = "experts_combine",
+                       .grid = {static_cast<uint32_t>(x.n_rows)},
+                       .thread_block = {kThreads}},
+                      {y.data, y.stride, assignments.row_of, assignments.weights, assignments.top_k,
+                       x.data, x.stride, static_cast<int32_t>(x.cols)});
+}
+
+}  // namespace penstock

@@ -1,0 +1,106 @@
+#include "kernels/matmul/matmul_gpu.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "kernels/gpu/tile_shape.h"
+
+namespace penstock {
+
+std::optional<std::string_view> gpu_format_name(const MatrixView& matrix) {
+  switch (matrix.format) {
+    case Format::kF32:
+      return "f32";
+    case Format::kF16:
+      return "f16";
+    case Format::kBF16:
+      return "bf16";
+    case Format::kQ4_0:
+      return "q4_0";
+    case Format::kQ4_1:
+      return "q4_1";
+    case Format::kQ8_0:
+      return "q8_0";
+    case Format::kQ4_K:
+      return "q4_k";
+    case Format::kQ6_K:
+      return "q6_k";
+    case Format::kNvfp4:
+      return "nvfp4";
+    case Format::kMxfp4:
+      return "mxfp4";
+    case Format::kFp8Block:
+      // A lane takes 16 columns with one scale.
+      if (matrix.group_cols % 16 != 0) return std::nullopt;
+      return "fp8";
+    case Format::kFp8Tensor:
+    case Format::kFp8Channel:
+      return "fp8";
+    default:
+      return std::nullopt;
+  }
+}
+
+namespace {
+
+size_t number_bytes(ScaleFormat format) {
+  switch (format) {
+    case ScaleFormat::kF32:
+      return 4;
+    case ScaleFormat::kBF16:
+    case ScaleFormat::kF16:
+      return 2;
+    case ScaleFormat::kE8M0:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace
+
+GpuMatrixShape gpu_shape(const MatrixView& matrix) {
+  GpuMatrixShape shape = {.rows = static_cast<int32_t>(matrix.rows),
+                          .cols = static_cast<int32_t>(matrix.cols),
+                          .row_bytes = static_cast<uint32_t>(row_bytes(matrix.format, matrix.cols)),
+                          .scale_format = static_cast<int32_t>(matrix.scale_format),
+                          .scale = matrix.scale};
+  const auto cols = static_cast<uint32_t>(matrix.cols);
+  const auto scale_bytes = static_cast<uint32_t>(number_bytes(matrix.scale_format));
+  switch (matrix.format) {
+    case Format::kNvfp4:
+      shape.scale_row_bytes = cols / 16;
+      break;
+    case Format::kMxfp4:
+      shape.scale_row_bytes = cols / 32;
+      break;
+    case Format::kFp8Block:
+      shape.block_rows = matrix.block_rows;
+      shape.block_cols = matrix.group_cols;
+      shape.scale_row_bytes = (cols + matrix.group_cols - 1) / matrix.group_cols * scale_bytes;
+      break;
+    case Format::kFp8Channel:
+      shape.block_cols = cols;
+      shape.scale_row_bytes = scale_bytes;
+      break;
+    default:
+      break;
+  }
+  return shape;
+}
+
+Result<void> gpu_matmul(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const uint16_t> x,
+                        DeviceSpan<const float> bias, GpuRows<float> y, bool adds) {
+  if (x.n_rows == 0) return {};
+  const MatrixView named = {.format = w.format, .group_cols = w.shape.block_cols};
+  const int64_t tiles = gpu_token_tiles(x.n_rows);
+  const std::string kernel = fmt::format("matmul_{}_{}", *gpu_format_name(named), tiles);
+  return queue.launch({.kernel = kernel,
+                       .grid = {blocks_for(w.shape.rows, kGpuTileRows),
+                                blocks_for(x.n_rows, kGpuTileTokens * tiles)},
+                       .thread_block = {kGpuTileThreads}},
+                      {w.data, w.scales, w.shape, x.data, x.stride, static_cast<int32_t>(x.n_rows),
+                       bias, y.data, y.stride, static_cast<int32_t>(adds)});
+}
+
+}  // namespace penstock

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda/fake_driver.h"
+#include "kernels/gpu/gpu_reference.h"
+#include "kernels/router/router.h"
+#include "kernels/router/router_gpu.h"
+
+namespace penstock {
+namespace {
+
+size_t number_bytes(Format format) { return format == Format::kF32 ? 4 : 2; }
+
+void logits(Format format, const FakeKernelCall& call) {
+  const auto x_stride = call.value<int64_t>(2);
+  const auto cols = call.value<int32_t>(3);
+  const auto n_experts = call.value<int32_t>(4);
+  const auto factor = call.value<float>(5);
+  const MatrixView w = {
+      .format = format,
+      .rows = n_experts,
+      .cols = cols,
+      .data = call.span<const std::byte>(0).first(
+          static_cast<size_t>(n_experts) * static_cast<size_t>(cols) * number_bytes(format))};
+  const auto x = call.span<const float>(1);
+  const auto out = call.span<float>(6);
+  std::vector<float> row(static_cast<size_t>(cols));
+  for (int64_t expert = 0; expert < n_experts; ++expert) {
+    widen_row(w, expert, row);
+    for (int64_t t = 0; t < call.launch().grid.y; ++t) {
+      double sum = 0;
+      for (size_t i = 0; i < row.size(); ++i) {
+        sum += static_cast<double>(row[i]) * x[static_cast<size_t>(t * x_stride) + i];
+      }
+      out[static_cast<size_t>(t * n_experts + expert)] = static_cast<float>(sum * factor);
+    }
+  }
+}
+
+void choose(const FakeKernelCall& call) {
+  const auto router = call.value<GpuRouter>(0);
+  const auto logits = call.span<const float>(1);
+  const auto bias = call.span<const float>(2);
+  const auto experts = call.span<int32_t>(3);
+  const auto weights = call.span<float>(4);
+  const RouterSpec spec = {
+      .score = router.sigmoid != 0 ? RouterScore::kSigmoid : RouterScore::kSoftmax,
+      .has_bias = !bias.empty(),
+      .renormalize = router.renormalize != 0,
+      .n_groups = router.n_groups,
+      .top_groups = router.top_groups,
+      .scale = router.scale};
+  const auto n_experts = static_cast<size_t>(router.n_experts);
+  std::vector<ExpertChoice> chosen(static_cast<size_t>(router.top_k));
+  for (size_t t = 0; t < call.launch().grid.x; ++t) {
+    route(spec, logits.subspan(t * n_experts, n_experts), bias, chosen);
+    for (size_t k = 0; k < chosen.size(); ++k) {
+      experts[t * chosen.size() + k] = chosen[k].expert;
+      weights[t * chosen.size() + k] = chosen[k].weight;
+    }
+  }
+}
+
+void group(const FakeKernelCall& call) {
+  const auto experts =
+      call.span<const int32_t>(0).first(static_cast<size_t>(call.value<int32_t>(1)));
+  const auto top_k = call.value<int32_t>(2);
+  const auto n_experts = call.value<int32_t>(3);
+  const auto groups = call.span<GpuExpertGroup>(4);
+  const auto row_of = call.span<int32_t>(6);
+  const auto token_of = call.span<int32_t>(7);
+  int32_t n_groups = 0;
+  int32_t row = 0;
+  for (int32_t expert = 0; expert < n_experts; ++expert) {
+    const int32_t first = row;
+    for (size_t i = 0; i < experts.size(); ++i) {
+      if (experts[i] != expert) continue;
+      row_of[i] = row;
+      token_of[static_cast<size_t>(row++)] = static_cast<int32_t>(i) / top_k;
+    }
+    if (row > first) groups[static_cast<size_t>(n_groups++)] = {expert, first, row - first, 0};
+  }
+  call.span<int32_t>(5)[0] = n_groups;
+}
+
+}  // namespace
+
+void add_router_stand_ins(FakeDriver& driver) {
+  for (const Format format : {Format::kF32, Format::kF16, Format::kBF16}) {
+    driver.add_kernel(fmt::format("router_logits_{}", info(format).name),
+                      [format](const FakeKernelCall& call) { logits(format, call); });
+  }
+  driver.add_kernel("router_choose", choose);
+  driver.add_kernel("router_group", group);
+}
+
+}  // namespace penstock

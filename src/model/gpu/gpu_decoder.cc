@@ -1,0 +1,419 @@
+#include "model/gpu/gpu_decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/integers.h"
+#include "kernels/attention/attention.h"
+#include "kernels/rms_norm/rms_norm_gpu.h"
+#include "kernels/router/router_gpu.h"
+#include "kernels/swiglu/swiglu_gpu.h"
+#include "model/batch.h"
+#include "tensor/codec.h"
+
+namespace penstock {
+namespace {
+
+static_assert(kGpuPageTokens == kPageTokens);
+
+// Rows of bf16 begin on 16 bytes.
+int64_t bf16_stride(int64_t cols) { return round_up(cols, 8); }
+
+// All experts' rows of one layer, at most.
+struct MoeSizes {
+  int n_experts = 0, top_k = 0;
+  int64_t expert_dim = 0;
+};
+
+MoeSizes largest_moe(const DecoderParts& layers) {
+  MoeSizes sizes;
+  for (const LayerParts& layer : layers) {
+    const auto* const moe = std::get_if<MoePart>(&layer.ffn);
+    if (moe == nullptr) continue;
+    sizes.n_experts = std::max(sizes.n_experts, moe->n_experts);
+    sizes.top_k = std::max(sizes.top_k, moe->top_k);
+    sizes.expert_dim = std::max(sizes.expert_dim, moe->expert_dim);
+  }
+  return sizes;
+}
+
+int64_t largest_ffn(const DecoderParts& layers) {
+  int64_t dim = 0;
+  for (const LayerParts& layer : layers) {
+    const auto* const moe = std::get_if<MoePart>(&layer.ffn);
+    dim = std::max(dim, moe != nullptr ? moe->shared_dim : std::get<DensePart>(layer.ffn).dim);
+  }
+  return dim;
+}
+
+}  // namespace
+
+size_t gpu_page_bytes(const ModelSpec& spec) {
+  return KvShape{.n_layers = spec.n_layers(),
+                 .n_kv_heads = spec.n_kv_heads,
+                 .head_dim = spec.head_dim,
+                 .format = KvFormat::kBF16}
+      .page_bytes();
+}
+
+GpuDecoder::GpuDecoder(ModelSpec spec, Parts parts)
+    : spec_(std::move(spec)), parts_(std::move(parts)) {
+  compute_.pool = parts_.pool.get();
+}
+
+Result<std::unique_ptr<GpuDecoder>> GpuDecoder::make(const ModelSpec& spec, Parts parts) {
+  const int group = spec.n_heads / spec.n_kv_heads;
+  constexpr size_t kMostShared = 48 << 10;  // that a thread block has without asking
+  const size_t shared = static_cast<size_t>(group) *
+                        static_cast<size_t>(spec.head_dim + kGpuSplitKeys) * sizeof(float);
+  if (spec.head_dim > kMaxGpuHeadDim || shared > kMostShared) {
+    return fail(
+        ErrorKind::kUnsupported,
+        "the GPU's attention takes heads of at most {} numbers, and {} of them for a kv head "
+        "need {} bytes where it has {}; --gpu none runs the model on the CPU",
+        kMaxGpuHeadDim, group, shared, kMostShared);
+  }
+  std::unique_ptr<GpuDecoder> decoder(new GpuDecoder(spec, std::move(parts)));
+  PENSTOCK_ASSIGN(decoder->layers_, compose(spec));
+  PENSTOCK_ASSIGN(decoder->embedding_, decoder->parts_.host.matrix("embed"));
+  return decoder;
+}
+
+Result<void> GpuDecoder::reserve_step(int64_t n_tokens) {
+  const Inputs inputs = {
+      .n_pages = pages_for(n_tokens), .n_logit_rows = 1, .longest = static_cast<int32_t>(n_tokens)};
+  return reserve(n_tokens, lay_out(inputs, n_tokens));
+}
+
+Result<void> GpuDecoder::allocate_kv(int64_t n_pages) {
+  n_pages_ = n_pages;
+  return kv_.reserve(*parts_.driver,
+                     static_cast<size_t>(n_pages) * gpu_page_bytes(spec_) / sizeof(uint16_t));
+}
+
+GpuKv GpuDecoder::kv() const {
+  const size_t page_numbers = gpu_page_bytes(spec_) / sizeof(uint16_t);
+  return {kv_.take(static_cast<size_t>(n_pages_) * page_numbers), page_numbers};
+}
+
+void GpuDecoder::copy_page(PageId from, PageId to) {
+  // It runs before the next step; an error shows there.
+  static_cast<void>(
+      gpu_copy_page(queue(), kv(), static_cast<int32_t>(from), static_cast<int32_t>(to)));
+}
+
+Result<void> GpuDecoder::step(std::span<const SequenceSlice> batch, std::span<float> logits) {
+  PENSTOCK_TRY(check_batch(spec_, batch, logits.size()));
+  const StepTimer timer(compute_.profile);
+  const StepTokens step(compute_, spec_, batch);
+  if (step.n_tokens() == 0) return {};
+  const Inputs inputs = measure(step);
+  PENSTOCK_TRY(reserve(step.n_tokens(), inputs));
+  write_inputs(step, inputs);
+  // Whatever fails: nothing still runs when this returns.
+  const Result<void> ran = run(step, inputs);
+  const Result<void> done = settled(*parts_.driver, parts_.driver->synchronise(parts_.stream.id()));
+  PENSTOCK_TRY(ran);
+  PENSTOCK_TRY(done);
+  hand_over(step, logits);
+  return {};
+}
+
+GpuDecoder::Inputs GpuDecoder::measure(const StepTokens& step) const {
+  Inputs inputs;
+  for (const SequenceSlice& slice : step.slices()) {
+    const int64_t end = slice.position + std::ssize(slice.tokens);
+    inputs.n_pages += pages_for(end);
+    inputs.n_logit_rows += logit_rows(slice);
+    inputs.longest = std::max(inputs.longest, static_cast<int32_t>(end));
+  }
+  return lay_out(inputs, step.n_tokens());
+}
+
+GpuDecoder::Inputs GpuDecoder::lay_out(Inputs inputs, int64_t n_tokens) const {
+  const auto take = [&](size_t bytes) {
+    return std::exchange(inputs.bytes, inputs.bytes + round_up(bytes, size_t{256}));
+  };
+  const auto n = static_cast<size_t>(n_tokens);
+  inputs.stream = take(n * static_cast<size_t>(spec_.hidden_dim) * sizeof(float));
+  inputs.angles = take(n * static_cast<size_t>(spec_.rope.rotary_dims) * sizeof(float));
+  inputs.tokens = take(n * sizeof(GpuToken));
+  inputs.pages = take(static_cast<size_t>(inputs.n_pages) * sizeof(int32_t));
+  inputs.logit_rows = take(static_cast<size_t>(inputs.n_logit_rows) * sizeof(int32_t));
+  return inputs;
+}
+
+// Tokens whose splits are kept at a time: a prompt's are many.
+int64_t GpuDecoder::attended_at_once(GpuSplits splits, int64_t n_tokens) const {
+  constexpr size_t kMostNumbers = size_t{16} << 20;
+  const size_t each = splits.part_numbers(attention_shape(0), 1);
+  return std::clamp<int64_t>(static_cast<int64_t>(kMostNumbers / each), 1, n_tokens);
+}
+
+Result<void> GpuDecoder::reserve(int64_t n_tokens, const Inputs& inputs) {
+  Driver& driver = *parts_.driver;
+  const auto n = static_cast<size_t>(n_tokens);
+  const auto numbers = [n](int64_t each) { return n * static_cast<size_t>(each); };
+  const MoeSizes moe = largest_moe(layers_);
+  const int64_t ffn_dim = largest_ffn(layers_);
+  const GpuAttentionShape shape = attention_shape(0);
+  const GpuSplits splits = GpuSplits::of(inputs.longest);
+  const size_t logit_numbers =
+      static_cast<size_t>(inputs.n_logit_rows) * static_cast<size_t>(spec_.vocab_size);
+  stream_at_ = round_up(logit_numbers * sizeof(float), size_t{4096});
+  PENSTOCK_TRY(to_device_.reserve(*parts_.pins, inputs.bytes));
+  PENSTOCK_TRY(
+      to_host_.reserve(*parts_.pins, stream_at_ + numbers(spec_.hidden_dim) * sizeof(float)));
+  PENSTOCK_TRY(inputs_.reserve(driver, inputs.bytes));
+  PENSTOCK_TRY(h_.reserve(driver, numbers(bf16_stride(spec_.hidden_dim))));
+  PENSTOCK_TRY(h_float_.reserve(driver, numbers(spec_.hidden_dim)));
+  PENSTOCK_TRY(qkv_.reserve(driver, numbers(shape.q_stride)));
+  PENSTOCK_TRY(heads_out_.reserve(driver, numbers(bf16_stride(spec_.n_heads * spec_.head_dim))));
+  const int64_t n_attended = attended_at_once(splits, n_tokens);
+  PENSTOCK_TRY(split_parts_.reserve(driver, splits.part_numbers(shape, n_attended)));
+  PENSTOCK_TRY(split_stats_.reserve(driver, splits.stat_numbers(shape, n_attended)));
+  PENSTOCK_TRY(gate_up_.reserve(driver, numbers(2 * ffn_dim)));
+  PENSTOCK_TRY(act_.reserve(
+      driver, numbers(std::max(bf16_stride(ffn_dim), moe.top_k * bf16_stride(moe.expert_dim)))));
+  PENSTOCK_TRY(logits_.reserve(driver, logit_numbers));
+  if (moe.n_experts == 0) return {};
+  PENSTOCK_TRY(expert_out_.reserve(driver, numbers(moe.top_k * spec_.hidden_dim)));
+  PENSTOCK_TRY(router_logits_.reserve(driver, numbers(moe.n_experts)));
+  PENSTOCK_TRY(router_weights_.reserve(driver, numbers(moe.top_k)));
+  PENSTOCK_TRY(chosen_.reserve(driver, numbers(moe.top_k)));
+  PENSTOCK_TRY(row_of_.reserve(driver, numbers(moe.top_k)));
+  PENSTOCK_TRY(token_of_.reserve(driver, numbers(moe.top_k)));
+  PENSTOCK_TRY(n_groups_.reserve(driver, 1));
+  return groups_.reserve(driver, static_cast<size_t>(moe.n_experts));
+}
+
+void GpuDecoder::write_inputs(const StepTokens& step, const Inputs& inputs) {
+  std::byte* const memory = to_device_.bytes().data();
+  const auto n = static_cast<size_t>(step.n_tokens());
+  write_stream(step, {reinterpret_cast<float*>(memory + inputs.stream),
+                      n * static_cast<size_t>(spec_.hidden_dim)});
+  auto* angles = reinterpret_cast<float*>(memory + inputs.angles);
+  auto* const tokens = reinterpret_cast<GpuToken*>(memory + inputs.tokens);
+  auto* pages = reinterpret_cast<int32_t*>(memory + inputs.pages);
+  auto* rows = reinterpret_cast<int32_t*>(memory + inputs.logit_rows);
+  for (int64_t t = 0; t < step.n_tokens(); ++t) {
+    angles = std::ranges::copy(step.cos(t), angles).out;
+    angles = std::ranges::copy(step.sin(t), angles).out;
+  }
+  int32_t first_page = 0;
+  for (size_t s = 0; s < step.slices().size(); ++s) {
+    const SequenceSlice& slice = step.slices()[s];
+    const int64_t n_tokens = std::ssize(slice.tokens);
+    const int64_t n_pages = pages_for(slice.position + n_tokens);
+    const int64_t first_row = step.first_row(s);
+    for (int64_t i = 0; i < n_tokens; ++i) {
+      tokens[first_row + i] = {.position = static_cast<int32_t>(slice.position + i),
+                               .first_page = first_page};
+    }
+    for (const PageId page : slice.pages.first(static_cast<size_t>(n_pages))) {
+      *pages++ = static_cast<int32_t>(page);
+    }
+    for (int64_t i = n_tokens - logit_rows(slice); i < n_tokens; ++i) {
+      *rows++ = static_cast<int32_t>(first_row + i);
+    }
+    first_page += static_cast<int32_t>(n_pages);
+  }
+}
+
+// What the layers begin with: embeddings, or what earlier layers left.
+void GpuDecoder::write_stream(const StepTokens& step, std::span<float> stream) {
+  const auto n = static_cast<size_t>(spec_.hidden_dim);
+  for_each_row(compute_, step.n_tokens(), spec_.hidden_dim * kConversion, [&](Range range) {
+    for (int64_t t = range.begin; t < range.end; ++t) {
+      const SequenceSlice& slice = step.slice_of(t);
+      const auto i = static_cast<size_t>(step.position(t) - slice.position);
+      const auto to = stream.subspan(static_cast<size_t>(t) * n, n);
+      if (slice.layers && slice.layers->begin > 0) {
+        std::ranges::copy(slice.layers->stream.subspan(i * n, n), to.begin());
+      } else {
+        decode_row(embedding_, slice.tokens[i], to);
+      }
+    }
+  });
+}
+
+GpuStepTokens GpuDecoder::step_tokens(const Inputs& inputs, int64_t n_tokens) const {
+  return {.n_tokens = n_tokens,
+          .longest = inputs.longest,
+          .tokens = input<const GpuToken>(inputs.tokens, n_tokens),
+          .pages = input<const int32_t>(inputs.pages, inputs.n_pages),
+          .angles = input<const float>(inputs.angles, n_tokens * spec_.rope.rotary_dims)};
+}
+
+Result<void> GpuDecoder::run(const StepTokens& step, const Inputs& inputs) {
+  PENSTOCK_TRY(to_device_.copy_to_device(queue(), 0, inputs_.take(inputs.bytes)));
+  const GpuRows<float> x = {input<float>(inputs.stream, step.n_tokens() * spec_.hidden_dim),
+                            step.n_tokens(), spec_.hidden_dim, spec_.hidden_dim};
+  PENSTOCK_TRY(run_layers(step, inputs, x));
+  return queue_logits(inputs, x);
+}
+
+// The rows of slices with a range of layers are the last ones: where the range ends, the rest goes
+// on without them.
+Result<void> GpuDecoder::run_layers(const StepTokens& step, const Inputs& inputs,
+                                    GpuRows<float> x) {
+  const auto slices = step.slices();
+  const size_t n_whole = n_whole_slices(slices);
+  const int64_t n_rows_whole = n_whole < slices.size() ? step.first_row(n_whole) : x.n_rows;
+  const LayerRange range =
+      n_whole < slices.size() ? *slices[n_whole].layers : LayerRange{.end = spec_.n_layers()};
+  for (int layer = 0; layer < spec_.n_layers(); ++layer) {
+    const bool has_all = range.begin <= layer && layer < range.end;
+    const int64_t n = has_all ? x.n_rows : n_rows_whole;
+    if (n == 0) continue;
+    PENSTOCK_TRY(run_attention(layer, step_tokens(inputs, n), x.rows(0, n)));
+    PENSTOCK_TRY(run_ffn(layer, x.rows(0, n)));
+  }
+  if (range.end == spec_.n_layers()) return {};
+  const auto left = x.rows(n_rows_whole, x.n_rows - n_rows_whole);
+  return to_host_.copy_to_host(queue(), stream_at_, left.data.as<const std::byte>());
+}
+
+GpuAttentionShape GpuDecoder::attention_shape(int layer) const {
+  const auto qkv_numbers =
+      static_cast<int32_t>((spec_.n_heads + 2 * spec_.n_kv_heads) * spec_.head_dim);
+  return {.n_heads = spec_.n_heads,
+          .n_kv_heads = spec_.n_kv_heads,
+          .head_dim = spec_.head_dim,
+          .layer = layer,
+          .window = static_cast<int32_t>(layers_[static_cast<size_t>(layer)].attention.window),
+          .half = spec_.rope.rotary_dims / 2,
+          .interleaved = spec_.rope.pairs == RopePairs::kInterleaved,
+          .q_stride = qkv_numbers,
+          .kv_stride = qkv_numbers,
+          .eps = static_cast<float>(spec_.rms_eps),
+          .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim)))};
+}
+
+Result<void> GpuDecoder::run_attention(int layer, const GpuStepTokens& tokens, GpuRows<float> x) {
+  const GpuAttentionWeights& weights = parts_.weights.layer(layer).attention;
+  const GpuAttentionShape shape = attention_shape(layer);
+  const GpuRows<uint16_t> h = h_.rows(x.n_rows, x.cols, bf16_stride(x.cols));
+  PENSTOCK_TRY(gpu_rms_norm(queue(), x, {}, weights.norm, shape.eps, h, {}));
+  const GpuRows<float> qkv = qkv_.rows(x.n_rows, shape.q_stride, shape.q_stride);
+  PENSTOCK_TRY(weights.qkv.multiply(queue(), h, qkv, /*adds=*/false));
+
+  const auto from = [&](int64_t numbers) {
+    const auto first = static_cast<size_t>(numbers);
+    return qkv.data.subspan(first, qkv.data.size() - first);
+  };
+  const DeviceSpan<float> k = from(int64_t{spec_.n_heads} * spec_.head_dim);
+  const DeviceSpan<float> v = from(int64_t{spec_.n_heads + spec_.n_kv_heads} * spec_.head_dim);
+  PENSTOCK_TRY(gpu_attention_store(queue(), shape, tokens, qkv.data, k, v, weights.q_norm,
+                                   weights.k_norm, kv()));
+  const int64_t out_cols = int64_t{spec_.n_heads} * spec_.head_dim;
+  const GpuRows<uint16_t> out = heads_out_.rows(x.n_rows, out_cols, bf16_stride(out_cols));
+  PENSTOCK_TRY(attend(shape, tokens, qkv, out));
+  return weights.output.multiply(queue(), out, x, /*adds=*/true);
+}
+
+Result<void> GpuDecoder::attend(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
+                                GpuRows<float> qkv, GpuRows<uint16_t> out) {
+  const GpuSplits splits = GpuSplits::of(tokens.longest);
+  const int64_t at_once = attended_at_once(splits, tokens.n_tokens);
+  for (int64_t first = 0; first < tokens.n_tokens; first += at_once) {
+    const int64_t n = std::min(at_once, tokens.n_tokens - first);
+    GpuStepTokens some = tokens;
+    some.n_tokens = n;
+    some.tokens = tokens.tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(n));
+    PENSTOCK_TRY(gpu_attention(queue(), shape, some, qkv.rows(first, n).data, kv(), splits,
+                               split_parts_.take(splits.part_numbers(shape, n)),
+                               split_stats_.take(splits.stat_numbers(shape, n)),
+                               out.rows(first, n)));
+  }
+  return {};
+}
+
+Result<void> GpuDecoder::run_ffn(int layer, GpuRows<float> x) {
+  const GpuLayerWeights& weights = parts_.weights.layer(layer);
+  const bool is_moe = std::holds_alternative<MoePart>(layers_[static_cast<size_t>(layer)].ffn);
+  const auto eps = static_cast<float>(spec_.rms_eps);
+  const GpuRows<uint16_t> h = h_.rows(x.n_rows, x.cols, bf16_stride(x.cols));
+  const GpuRows<float> h_float =
+      is_moe ? h_float_.rows(x.n_rows, x.cols, x.cols) : GpuRows<float>{};
+  PENSTOCK_TRY(gpu_rms_norm(queue(), x, {}, weights.ffn_norm, eps, h, h_float));
+  if (!is_moe) return run_dense(weights.dense, h, x);
+  PENSTOCK_TRY(run_experts(weights.moe, h, h_float, x));
+  return weights.moe.shared.down.parts.empty() ? Result<void>{}
+                                               : run_dense(weights.moe.shared, h, x);
+}
+
+Result<void> GpuDecoder::run_dense(const GpuFfnWeights& ffn, GpuRows<const uint16_t> h,
+                                   GpuRows<float> x) {
+  const int64_t dim = ffn.gate_up.rows / 2;
+  const GpuRows<float> gate_up = gate_up_.rows(x.n_rows, 2 * dim, 2 * dim);
+  PENSTOCK_TRY(ffn.gate_up.multiply(queue(), h, gate_up, /*adds=*/false));
+  const auto first = static_cast<size_t>(dim);
+  const GpuRows<float> up = {gate_up.data.subspan(first, gate_up.data.size() - first), x.n_rows,
+                             dim, gate_up.stride};
+  const GpuRows<uint16_t> act = act_.rows(x.n_rows, dim, bf16_stride(dim));
+  PENSTOCK_TRY(gpu_swiglu(queue(), gate_up, up, act));
+  return ffn.down.multiply(queue(), act, x, /*adds=*/true);
+}
+
+Result<void> GpuDecoder::run_experts(const GpuMoeWeights& moe, GpuRows<const uint16_t> h,
+                                     GpuRows<const float> h_float, GpuRows<float> x) {
+  const auto n_experts = moe.router.shape.rows;
+  const GpuRouter router = gpu_router(spec_.moe.router, n_experts, spec_.moe.top_k);
+  const auto n_rows = static_cast<size_t>(x.n_rows * router.top_k);
+  const auto logits = router_logits_.take(static_cast<size_t>(x.n_rows * n_experts));
+  const auto weights = router_weights_.take(n_rows);
+  const auto chosen = chosen_.take(n_rows);
+  const auto groups = groups_.take(static_cast<size_t>(n_experts));
+  PENSTOCK_TRY(gpu_router_logits(queue(), moe.router, h_float, logits));
+  PENSTOCK_TRY(
+      gpu_router_choose(queue(), router, x.n_rows, logits, moe.router_bias, chosen, weights));
+  PENSTOCK_TRY(gpu_router_group(queue(), router, x.n_rows, chosen, groups, n_groups_.take(1),
+                                row_of_.take(n_rows), token_of_.take(n_rows)));
+  const GpuAssignments assignments = {.n_tokens = x.n_rows,
+                                      .top_k = router.top_k,
+                                      .n_experts = n_experts,
+                                      .groups = groups,
+                                      .n_groups = n_groups_.take(1),
+                                      .row_of = row_of_.take(n_rows),
+                                      .token_of = token_of_.take(n_rows),
+                                      .weights = weights};
+  const int64_t dim = moe.experts.gate_up_shape.rows;
+  const GpuRows<uint16_t> act = act_.rows(assignments.n_rows(), dim, bf16_stride(dim));
+  const GpuRows<float> out = expert_out_.rows(assignments.n_rows(), x.cols, x.cols);
+  PENSTOCK_TRY(gpu_experts_gate_up(queue(), moe.experts, assignments, h, act));
+  PENSTOCK_TRY(gpu_experts_down(queue(), moe.experts, assignments, act, out));
+  return gpu_experts_combine(queue(), assignments, out, x);
+}
+
+Result<void> GpuDecoder::queue_logits(const Inputs& inputs, GpuRows<const float> x) {
+  if (inputs.n_logit_rows == 0) return {};
+  const int64_t n = inputs.n_logit_rows;
+  // h holds a step's tokens: all of them, at most, are asked for.
+  const GpuRows<uint16_t> h = h_.rows(n, x.cols, bf16_stride(x.cols));
+  PENSTOCK_TRY(gpu_rms_norm(queue(), x, input<const int32_t>(inputs.logit_rows, n),
+                            parts_.weights.final_norm(), static_cast<float>(spec_.rms_eps), h, {}));
+  const GpuRows<float> logits = logits_.rows(n, spec_.vocab_size, spec_.vocab_size);
+  PENSTOCK_TRY(gpu_matmul(queue(), parts_.weights.head(), h, {}, logits, /*adds=*/false));
+  return to_host_.copy_to_host(queue(), 0, logits.data.as<const std::byte>());
+}
+
+void GpuDecoder::hand_over(const StepTokens& step, std::span<float> logits) const {
+  const std::byte* const memory = to_host_.bytes().data();
+  if (!logits.empty()) std::memcpy(logits.data(), memory, logits.size_bytes());
+  const auto slices = step.slices();
+  const size_t n_whole = n_whole_slices(slices);
+  if (n_whole == slices.size() || slices[n_whole].layers->end == spec_.n_layers()) return;
+  const std::byte* from = memory + stream_at_;
+  for (const SequenceSlice& slice : slices.subspan(n_whole)) {
+    const std::span<float> stream = slice.layers->stream;
+    std::memcpy(stream.data(), from, stream.size_bytes());
+    from += stream.size_bytes();
+  }
+}
+
+}  // namespace penstock

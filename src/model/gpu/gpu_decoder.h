@@ -1,0 +1,112 @@
+// The decoder-only transformer on a GPU: all weights and KV pages in VRAM, the class `gpu`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "cpu/pool.h"
+#include "cuda/device_objects.h"
+#include "kernels/attention/attention_gpu.h"
+#include "kernels/gpu/gpu_queue.h"
+#include "memory/pin_store.h"
+#include "memory/weights.h"
+#include "model/compute.h"
+#include "model/decoder_spec.h"
+#include "model/gpu/gpu_buffer.h"
+#include "model/gpu/gpu_weights.h"
+#include "model/language_model.h"
+#include "model/step_tokens.h"
+
+namespace penstock {
+
+// Bytes of one KV page in VRAM: bf16, keys and values of all layers.
+size_t gpu_page_bytes(const ModelSpec& spec);
+
+class GpuDecoder final : public LanguageModel {
+ public:
+  // What a GPU model is made of.
+  struct Parts {
+    std::shared_ptr<Driver> driver;  // which has the kernels
+    std::unique_ptr<PinStore> pins;
+    Stream stream;
+    GpuWeights weights;
+    WeightStore host;  // whose embedding rows are read there
+    std::unique_ptr<Pool> pool;
+  };
+
+  static Result<std::unique_ptr<GpuDecoder>> make(const ModelSpec& spec, Parts parts);
+
+  // Before the first step, in this order: memory for steps of so many tokens, and the KV cache.
+  // What larger steps need is taken when they come.
+  Result<void> reserve_step(int64_t n_tokens);
+  Result<void> allocate_kv(int64_t n_pages);
+
+  const ModelSpec& spec() const override { return spec_; }
+  int64_t n_pages() const override { return n_pages_; }
+  Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
+  void set_profile(Profile* profile) override { compute_.profile = profile; }
+  void copy_page(PageId from, PageId to) override;
+
+ private:
+  // Where the host's part of a step lies: in the staging memory, and the same in device memory.
+  struct Inputs {
+    size_t stream = 0, angles = 0, tokens = 0, pages = 0, logit_rows = 0, bytes = 0;
+    int64_t n_pages = 0;
+    int64_t n_logit_rows = 0;
+    int32_t longest = 0;
+  };
+
+  GpuDecoder(ModelSpec spec, Parts parts);
+  GpuQueue queue() const { return {parts_.driver.get(), parts_.stream.id()}; }
+  GpuAttentionShape attention_shape(int layer) const;
+
+  Inputs measure(const StepTokens& step) const;
+  Inputs lay_out(Inputs inputs, int64_t n_tokens) const;
+  int64_t attended_at_once(GpuSplits splits, int64_t n_tokens) const;
+  Result<void> attend(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
+                      GpuRows<float> qkv, GpuRows<uint16_t> out);
+  GpuKv kv() const;
+  Result<void> reserve(int64_t n_tokens, const Inputs& inputs);
+  void write_inputs(const StepTokens& step, const Inputs& inputs);
+  void write_stream(const StepTokens& step, std::span<float> stream);
+  Result<void> run(const StepTokens& step, const Inputs& inputs);
+  Result<void> run_layers(const StepTokens& step, const Inputs& inputs, GpuRows<float> x);
+  Result<void> run_attention(int layer, const GpuStepTokens& tokens, GpuRows<float> x);
+  Result<void> run_dense(const GpuFfnWeights& ffn, GpuRows<const uint16_t> h, GpuRows<float> x);
+  Result<void> run_experts(const GpuMoeWeights& moe, GpuRows<const uint16_t> h,
+                           GpuRows<const float> h_float, GpuRows<float> x);
+  Result<void> run_ffn(int layer, GpuRows<float> x);
+  Result<void> queue_logits(const Inputs& inputs, GpuRows<const float> x);
+  void hand_over(const StepTokens& step, std::span<float> logits) const;
+  GpuStepTokens step_tokens(const Inputs& inputs, int64_t n_tokens) const;
+  template <class T>
+  DeviceSpan<T> input(size_t offset, int64_t n) const {
+    return inputs_.take(offset + static_cast<size_t>(n) * sizeof(T))
+        .subspan(offset, static_cast<size_t>(n) * sizeof(T))
+        .template as<T>();
+  }
+
+  ModelSpec spec_;
+  DecoderParts layers_;
+  Parts parts_;
+  int64_t n_pages_ = 0;
+  Compute compute_;
+  MatrixView embedding_;
+  GpuBuffer<uint16_t> kv_;
+  HostStaging to_device_, to_host_;
+  size_t stream_at_ = 0;  // of what to_host_ holds behind the logits
+
+  // Of a step: [n_tokens, ...]
+  GpuBuffer<std::byte> inputs_;
+  GpuBuffer<uint16_t> h_, act_, heads_out_;
+  GpuBuffer<float> h_float_, qkv_, gate_up_, expert_out_, router_logits_, router_weights_, logits_;
+  GpuBuffer<float> split_parts_, split_stats_;
+  GpuBuffer<int32_t> chosen_, n_groups_, row_of_, token_of_;
+  GpuBuffer<GpuExpertGroup> groups_;
+};
+
+}  // namespace penstock

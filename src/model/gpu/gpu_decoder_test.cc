@@ -1,0 +1,184 @@
+// The decoder on a GPU against the goldens, and what the class `gpu` promises: on the fake driver,
+// whose kernels are the scalar references, and on a real GPU where there is one.
+#include "model/gpu/gpu_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "kernels/gpu/gpu_kernels.h"
+#include "model/golden_models_test.h"
+#include "model/gpu/gpu_load.h"
+
+namespace penstock {
+namespace {
+
+Result<GpuTarget> fake_gpu() {
+  auto driver = std::make_shared<FakeDriver>();
+  add_gpu_stand_ins(*driver);
+  return GpuTarget{.name = "a fake GPU", .driver = std::move(driver)};
+}
+
+Result<GpuTarget> nvidia_gpu() { return open_gpu("", Log::to_stderr()); }
+
+using OpenGpu = Result<GpuTarget> (*)();
+
+// Goldens in formats that no GPU kernel knows yet.
+const std::set<std::string> kUnsupported = {"mixtral-awq",    "mixtral-gptq",  "llama-iq4_nl",
+                                            "llama-k-mix",    "mixtral-mxfp4", "llama-q4_k_m",
+                                            "qwen3moe-q4_k_m"};
+
+std::string identifier(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+
+class GpuModelTest : public testing::TestWithParam<std::tuple<OpenGpu, Golden>> {
+ protected:
+  void SetUp() override {
+    auto opened = std::get<0>(GetParam())();
+    if (!opened) GTEST_SKIP() << opened.error().text();
+    target_ = *std::move(opened);
+  }
+  const Golden& golden() const { return std::get<1>(GetParam()); }
+  bool is_supported() const { return !kUnsupported.contains(golden().model.stem().string()); }
+
+  Result<LoadedModel> try_load() {
+    const auto checkpoint = open_checkpoint(golden().model);
+    if (!checkpoint) return std::unexpected(checkpoint.error());
+    return load_model(*checkpoint, {.n_threads = 2, .kv_tokens = 1024, .gpu = target_});
+  }
+  std::unique_ptr<LanguageModel> load() {
+    auto loaded = try_load();
+    EXPECT_TRUE(loaded) << loaded.error().text();
+    return loaded ? std::move(loaded->model) : nullptr;
+  }
+
+ private:
+  GpuTarget target_;
+};
+
+std::string name_of(const testing::TestParamInfo<std::tuple<OpenGpu, Golden>>& test) {
+  return identifier(std::get<1>(test.param).model.stem().string());
+}
+
+INSTANTIATE_TEST_SUITE_P(Fake, GpuModelTest,
+                         testing::Combine(testing::Values(&fake_gpu), testing::ValuesIn(goldens())),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Nvidia, GpuModelTest,
+                         testing::Combine(testing::Values(&nvidia_gpu),
+                                          testing::ValuesIn(goldens())),
+                         name_of);
+
+// Root mean square of the differences, as a share of that of the reference.
+double relative_error(std::span<const float> found, std::span<const float> reference) {
+  double difference = 0;
+  double whole = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    difference += std::pow(static_cast<double>(found[i]) - reference[i], 2);
+    whole += std::pow(static_cast<double>(reference[i]), 2);
+  }
+  return std::sqrt(difference / whole);
+}
+
+// Activations have 8 bits: each product's input is off by up to 2^-9 of itself, at random.
+constexpr double kBound = 0.02;
+
+TEST_P(GpuModelTest, LogitsAreTheReferencesWithinTheClassesBound) {
+  if (!is_supported()) {
+    const auto loaded = try_load();
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().kind, ErrorKind::kUnsupported) << loaded.error().text();
+    return;
+  }
+  const auto model = load();
+  ASSERT_TRUE(model);
+  const Json expected = Json::parse(read_file(golden().expected.string() + ".json"));
+  const auto tensors = read_tensors(golden().expected.string() + ".safetensors");
+  const auto vocab = static_cast<size_t>(model->spec().vocab_size);
+  for (size_t p = 0; p < expected["prompts"].size(); ++p) {
+    const Json& prompt = expected["prompts"][p];
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    TestSequence sequence(*model, pages({3, 1, 2, 0, 5, 4}),
+                          std::ssize(ids) + std::ssize(prompt["greedy"]));
+    const auto logits = sequence.run(ids, ids.size());
+    std::vector<float> wanted;
+    for (const size_t position : prompt["logit_positions"].get<std::vector<size_t>>()) {
+      const auto row = std::span(logits).subspan(position * vocab, vocab);
+      wanted.insert(wanted.end(), row.begin(), row.end());
+    }
+    const double error = relative_error(wanted, tensors.at(fmt::format("p{}.logits", p)));
+    RecordProperty(fmt::format("relative_error_{}", p), fmt::format("{:.5f}", error));
+    EXPECT_LE(error, kBound) << "prompt " << p;
+  }
+}
+
+TEST_P(GpuModelTest, ChunksLayersAndCompanyChangeNoBit) {
+  if (!is_supported()) GTEST_SKIP() << "a format without GPU kernels";
+  const auto model = load();
+  ASSERT_TRUE(model);
+  const auto ids = tokens(150, 1);
+  const auto reference = TestSequence(*model, pages({0, 1, 2}), 150).run(ids, 150);
+  for (const size_t chunk : {size_t{1}, size_t{7}, size_t{64}}) {
+    EXPECT_EQ(TestSequence(*model, pages({5, 0, 9}), 150).run(ids, chunk), reference)
+        << "chunks of " << chunk;
+  }
+  expect_crossing_changes_nothing(*model);
+}
+
+TEST_P(GpuModelTest, ACopiedPageServesAsWell) {
+  if (!is_supported()) GTEST_SKIP() << "a format without GPU kernels";
+  const auto model = load();
+  ASSERT_TRUE(model);
+  const auto ids = tokens(40, 5);
+  const auto all = TestSequence(*model, pages({0}), 40).run(ids, 40);
+  TestSequence sequence(*model, pages({1}), 40);
+  sequence.run(std::span(ids).first(30), 30);
+  model->copy_page(PageId{1}, PageId{6});
+  TestSequence copy(*model, pages({6}), 40);
+  copy.slice(std::span(ids).first(30),
+             LogitRows::kNone);  // its tokens are in the copied page already
+  const auto last = copy.run(std::span(ids).last(10), 10);
+  EXPECT_TRUE(std::ranges::equal(last, std::span(all).last(last.size())));
+}
+
+// What a GPU refuses ends the load with one error, and nothing is left behind: the fake driver
+// checks.
+TEST(GpuLoadTest, ARefusedCallIsAnErrorWithNothingLeft) {
+  const auto checkpoint = open_checkpoint(kGolden / "models" / "qwen3_moe");
+  ASSERT_TRUE(checkpoint);
+  for (int64_t k = 1;; ++k) {
+    FakeDriverOptions options;
+    options.refusals = {{.call = {}, .first = k}};
+    auto driver = std::make_shared<FakeDriver>(options);
+    add_gpu_stand_ins(*driver);
+    const auto loaded = load_model(
+        *checkpoint, {.n_threads = 1, .kv_tokens = 64, .gpu = GpuTarget{.driver = driver}});
+    if (driver->n_calls() < k) break;
+    if (loaded) continue;  // a pin, which is a wish
+    EXPECT_NE(loaded.error().message, "") << k;
+  }
+}
+
+TEST(GpuLoadTest, ABudgetThatIsTooSmallIsRefusedWithTheNumbers) {
+  const auto checkpoint = open_checkpoint(kGolden / "models" / "qwen3_moe");
+  ASSERT_TRUE(checkpoint);
+  auto target = fake_gpu();
+  ASSERT_TRUE(target);
+  target->vram_budget_bytes = 64 * 1024;
+  const auto loaded = load_model(*checkpoint, {.n_threads = 1, .gpu = *target});
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::kExhausted);
+  EXPECT_NE(loaded.error().text().find("--vram-budget"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,100 @@
+// A model's weights in VRAM, as stored: dense matrices in one run of memory, experts in a pool of
+// slots.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "cuda/device_objects.h"
+#include "kernels/gpu/gpu_queue.h"
+#include "kernels/matmul/experts_gpu.h"
+#include "kernels/matmul/matmul_gpu.h"
+#include "memory/weights.h"
+#include "model/decoder_spec.h"
+
+namespace penstock {
+
+// Several matrices of one input, whose outputs lie side by side in a row of y: one after the other
+// in memory and multiplied at once where their formats allow it.
+struct GpuLinear {
+  struct Part {
+    GpuMatrix matrix = {};
+    int64_t first_row = 0;  // of y's numbers
+  };
+
+  std::vector<Part> parts = {};
+  int64_t rows = 0;                   // of all parts
+  DeviceSpan<const float> bias = {};  // [rows], or empty
+
+  // y = W x + bias, or y += that.  y [n, rows]
+  Result<void> multiply(const GpuQueue& queue, GpuRows<const uint16_t> x, GpuRows<float> y,
+                        bool adds) const;
+};
+
+struct GpuAttentionWeights {
+  DeviceSpan<const float> norm = {};  // before the block
+  GpuLinear qkv = {};
+  GpuLinear output = {};
+  DeviceSpan<const float> q_norm = {}, k_norm = {};  // of heads; empty: none
+};
+
+struct GpuFfnWeights {
+  GpuLinear gate_up = {};
+  GpuLinear down = {};
+};
+
+struct GpuMoeWeights {
+  GpuMatrix router = {};
+  DeviceSpan<const float> router_bias = {};  // or empty
+  GpuExperts experts = {};
+  GpuFfnWeights shared = {};  // no parts: none
+};
+
+struct GpuLayerWeights {
+  GpuAttentionWeights attention = {};
+  DeviceSpan<const float> ffn_norm = {};
+  GpuFfnWeights dense = {};  // of dense layers
+  GpuMoeWeights moe = {};    // of the others
+};
+
+// What they take of VRAM, before anything is allocated.
+struct GpuWeightBytes {
+  size_t dense = 0;
+  size_t experts = 0;  // the pool of slots, and where each expert is
+};
+
+// Move-only. Immutable once uploaded.
+class GpuWeights {
+ public:
+  // An error where the model cannot run on a GPU: a format without kernels, by name.
+  static Result<GpuWeightBytes> measure(const Checkpoint& checkpoint, const DecoderParts& parts);
+  // Copies what lies in `weights`, where experts are too. All is in VRAM when this returns.
+  static Result<GpuWeights> upload(const GpuQueue& queue, const Checkpoint& checkpoint,
+                                   const DecoderParts& parts, const WeightStore& weights,
+                                   const ProgressFn& progress);
+
+  const GpuLayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+  const GpuMatrix& head() const { return head_; }
+  DeviceSpan<const float> final_norm() const { return final_norm_; }
+
+ private:
+  class Placement;
+  GpuWeights(DeviceMemory memory, DeviceMemory pool)
+      : memory_(std::move(memory)), pool_(std::move(pool)) {}
+
+  DeviceMemory memory_;
+  DeviceMemory pool_;
+  std::vector<GpuLayerWeights> layers_;
+  GpuMatrix head_;
+  DeviceSpan<const float> final_norm_;
+};
+
+}  // namespace penstock
