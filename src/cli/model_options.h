@@ -31,7 +31,7 @@ struct ModelOptions {
   std::optional<uint64_t> ram_reserve_bytes = {};
   bool repack = true;
   Precision precision = Precision::kFast;
-  bool verify = false;  // a pack's checksums, before anything else
+  bool verify = false;       // a pack's checksums, before anything else
   std::string gpu = "auto";  // none, or which, as choose_device takes it
   std::optional<uint64_t> vram_budget_bytes = {};
   AnswerFormatChoice answers = {};

@@ -94,7 +94,12 @@ bool CudaLibrary::bind() {
          find(api_.copy_to_device, "cuMemcpyHtoDAsync_v2") &&
          find(api_.copy_to_host, "cuMemcpyDtoHAsync_v2") &&
          find(api_.load_module, "cuModuleLoadData") && find(api_.unload_module, "cuModuleUnload") &&
-         find(api_.find_function, "cuModuleGetFunction") && find(api_.launch, "cuLaunchKernel");
+         find(api_.find_function, "cuModuleGetFunction") && find(api_.launch, "cuLaunchKernelEx") &&
+         find(api_.begin_capture, "cuStreamBeginCapture_v2") &&
+         find(api_.end_capture, "cuStreamEndCapture") &&
+         find(api_.instantiate_graph, "cuGraphInstantiateWithFlags") &&
+         find(api_.launch_graph, "cuGraphLaunch") && find(api_.destroy_graph, "cuGraphDestroy") &&
+         find(api_.destroy_graph_exec, "cuGraphExecDestroy");
 }
 
 Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::load() {

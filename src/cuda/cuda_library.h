@@ -18,16 +18,32 @@ namespace penstock {
 // As cuda.h has it since version 12.0; the comments name its types and constants. Every function
 // returns a CUresult.
 struct CudaApi {
-  using Status = int;                           // CUresult
-  using Device = int;                           // CUdevice
-  using Address = uint64_t;                     // CUdeviceptr
-  using Context = struct CudaContext*;          // CUcontext
-  using StreamHandle = struct CudaStream*;      // CUstream
-  using EventHandle = struct CudaEvent*;        // CUevent
-  using ModuleHandle = struct CudaModule*;      // CUmodule
-  using FunctionHandle = struct CudaFunction*;  // CUfunction
+  using Status = int;                             // CUresult
+  using Device = int;                             // CUdevice
+  using Address = uint64_t;                       // CUdeviceptr
+  using Context = struct CudaContext*;            // CUcontext
+  using StreamHandle = struct CudaStream*;        // CUstream
+  using EventHandle = struct CudaEvent*;          // CUevent
+  using ModuleHandle = struct CudaModule*;        // CUmodule
+  using FunctionHandle = struct CudaFunction*;    // CUfunction
+  using GraphHandle = struct CudaGraph*;          // CUgraph
+  using GraphExecHandle = struct CudaGraphExec*;  // CUgraphExec
   struct Uuid {
     std::array<uint8_t, 16> bytes = {};
+  };
+
+  struct LaunchAttribute {  // CUlaunchAttribute
+    static constexpr int kProgrammaticStreamSerialization = 6;
+    int id = 0;
+    alignas(8) std::array<int, 16> value = {};
+  };
+  struct LaunchConfig {  // CUlaunchConfig
+    std::array<unsigned int, 3> grid = {1, 1, 1};
+    std::array<unsigned int, 3> block = {1, 1, 1};
+    unsigned int shared_bytes = 0;
+    StreamHandle stream = nullptr;
+    LaunchAttribute* attributes = nullptr;
+    unsigned int n_attributes = 0;
   };
 
   Status (*init)(unsigned int flags) = nullptr;
@@ -65,10 +81,15 @@ struct CudaApi {
   Status (*unload_module)(ModuleHandle module) = nullptr;
   Status (*find_function)(FunctionHandle* function, ModuleHandle module,
                           const char* name) = nullptr;
-  Status (*launch)(FunctionHandle function, unsigned int grid_x, unsigned int grid_y,
-                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                   unsigned int block_z, unsigned int shared_bytes, StreamHandle stream,
-                   void** arguments, void** extra) = nullptr;
+  Status (*launch)(const LaunchConfig* config, FunctionHandle function, void** arguments,
+                   void** extra) = nullptr;
+  Status (*begin_capture)(StreamHandle stream, int mode) = nullptr;
+  Status (*end_capture)(StreamHandle stream, GraphHandle* graph) = nullptr;
+  Status (*instantiate_graph)(GraphExecHandle* exec, GraphHandle graph,
+                              unsigned long long flags) = nullptr;
+  Status (*launch_graph)(GraphExecHandle exec, StreamHandle stream) = nullptr;
+  Status (*destroy_graph)(GraphHandle graph) = nullptr;
+  Status (*destroy_graph_exec)(GraphExecHandle exec) = nullptr;
 };
 
 struct CudaDevice {

@@ -1,4 +1,4 @@
-// What a driver hands out, as objects that give it back: device memory, streams, events.
+// What a driver hands out, as objects that give it back: device memory, streams, events, graphs.
 #pragma once
 
 #include <cstddef>
@@ -81,6 +81,41 @@ class Event {
 
   Driver* driver_;  // null: moved from
   EventId id_;
+};
+
+// Recorded work. Move-only; not queued at the end.
+class Graph {
+ public:
+  // Records what `queue_work()`, a Result<void>, queues on `stream`.
+  template <class F>
+  static Result<Graph> record(Driver& driver, StreamId stream, F queue_work) {
+    PENSTOCK_TRY(settled(driver, driver.begin_graph(stream)));
+    const Result<void> queued = queue_work();
+    const Result<GraphId> id = settled(driver, driver.end_graph(stream));
+    if (queued && id) return Graph(driver, *id);
+    if (id) driver.destroy_graph(*id);
+    return std::unexpected(queued ? id.error() : queued.error());
+  }
+
+  Graph(Graph&& other) noexcept : driver_(std::exchange(other.driver_, nullptr)), id_(other.id_) {}
+  Graph& operator=(Graph&& other) noexcept {
+    std::swap(driver_, other.driver_);
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Graph() {
+    if (driver_ != nullptr) driver_->destroy_graph(id_);
+  }
+
+  Result<void> launch(StreamId stream) const {
+    return settled(*driver_, driver_->launch_graph(id_, stream));
+  }
+
+ private:
+  Graph(Driver& driver, GraphId id) : driver_(&driver), id_(id) {}
+
+  Driver* driver_;  // null: moved from
+  GraphId id_;
 };
 
 }  // namespace penstock

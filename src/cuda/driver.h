@@ -21,6 +21,8 @@ namespace penstock {
 
 enum class StreamId : uint32_t {};  // work queued on one stream runs in order
 enum class EventId : uint32_t {};   // a point in a stream's work that others can wait for
+enum class GraphId : uint32_t {
+};  // work that was recorded, to be queued as a whole again and again
 
 inline constexpr size_t kDeviceAlignment = 256;  // of each allocation's first byte
 
@@ -40,10 +42,13 @@ struct KernelLaunch {
   Dim3 grid = {};           // in thread blocks
   Dim3 thread_block = {};   // in threads
   uint32_t shared_bytes = 0;
+  // It may begin before what was queued before it on its stream has ended: it waits for that itself
+  // (griddepcontrol.wait), and does before that only what nothing else has a part in.
+  bool waits_itself = false;
 };
 
-// One parameter of a kernel. A DeviceSpan arrives there as its address, an empty one as that or null:
-// a size that the kernel needs is a parameter of its own. Everything else arrives as it is.
+// One parameter of a kernel. A DeviceSpan arrives there as its address, an empty one as that or
+// null: a size that the kernel needs is a parameter of its own. Everything else arrives as it is.
 class KernelArgument {
  public:
   static constexpr size_t kMaxBytes = 64;
@@ -126,6 +131,16 @@ class Driver {
                                     StreamId stream) = 0;
   virtual Result<void> launch(const KernelLaunch& launch,
                               std::initializer_list<KernelArgument> arguments, StreamId stream) = 0;
+
+  // From here on what is queued on `stream` is recorded, not run; until end_graph nothing waits for
+  // it. Host memory of copies is registered. After a call that fails the recording still has to
+  // end.
+  virtual Result<void> begin_graph(StreamId stream) = 0;
+  virtual Result<GraphId> end_graph(StreamId stream) = 0;
+  virtual void destroy_graph(GraphId graph) = 0;  // when it is not queued
+  // Queues all of it, in its order, with the arguments it was recorded with. Its memory is still
+  // there.
+  virtual Result<void> launch_graph(GraphId graph, StreamId stream) = 0;
 
   // The error that an earlier call of this thread left pending, which is then no longer.
   virtual std::optional<Error> take_pending_error() = 0;

@@ -199,6 +199,40 @@ TEST_P(DriverContract, AnEventOrdersTwoStreams) {
   }
 }
 
+TEST_P(DriverContract, AGraphRunsAgainAndAgainWithWhatItsMemoryHoldsThen) {
+  const Pages from(1), to(1);
+  ASSERT_TRUE(driver().register_host(from.all()) && driver().register_host(to.all()));
+  {
+    const auto memory = DeviceMemory::allocate(driver(), 2 * kPage);
+    const auto stream = Stream::create(driver());
+    ASSERT_TRUE(memory && stream);
+    const auto graph = Graph::record(driver(), stream->id(), [&]() -> Result<void> {
+      PENSTOCK_TRY(
+          driver().copy_to_device(memory->bytes().subspan(0, kPage), from.all(), stream->id()));
+      PENSTOCK_TRY(fill(memory->bytes().subspan(0, kPage / 2), 0x05050505, stream->id()));
+      return driver().copy_to_host(to.all(), memory->bytes().subspan(0, kPage), stream->id());
+    });
+    ASSERT_TRUE(graph) << graph.error().text();
+    for (const int round : {1, 2, 3}) {
+      std::ranges::fill(from.all(), std::byte(round));
+      std::ranges::fill(to.all(), std::byte{9});
+      ASSERT_TRUE(graph->launch(stream->id()));
+      ASSERT_TRUE(driver().synchronise(stream->id()));
+      EXPECT_THAT(to.all().first(kPage / 2), testing::Each(std::byte{5}));
+      EXPECT_THAT(to.all().subspan(kPage / 2), testing::Each(std::byte(round)));
+    }
+    const auto failed = Graph::record(driver(), stream->id(), [&]() -> Result<void> {
+      return fail(ErrorKind::kInternal, "the caller's own");
+    });
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().message, "the caller's own");
+    EXPECT_TRUE(fill(memory->bytes(), 1, stream->id()));
+    EXPECT_TRUE(driver().synchronise(stream->id()));
+  }
+  ASSERT_TRUE(driver().unregister_host(from.all().data()));
+  ASSERT_TRUE(driver().unregister_host(to.all().data()));
+}
+
 TEST_P(DriverContract, AKernelThatIsNotThereIsRefusedAndNothingElse) {
   const auto memory = DeviceMemory::allocate(driver(), kPage);
   const auto stream = Stream::create(driver());

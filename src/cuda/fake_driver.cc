@@ -23,7 +23,9 @@ constexpr std::array<std::string_view, kDriverCallCount> kCallNames = {
     "create_stream",  "destroy_stream",  "synchronise(stream)",
     "create_event",   "destroy_event",   "record",
     "wait",           "has_happened",    "synchronise(event)",
-    "copy_to_device", "copy_to_host",    "launch"};
+    "copy_to_device", "copy_to_host",    "launch",
+    "begin_graph",    "end_graph",       "destroy_graph",
+    "launch_graph"};
 
 uint64_t volume(Dim3 dim) { return uint64_t{dim.x} * dim.y * dim.z; }
 
@@ -42,6 +44,8 @@ FakeDriver::~FakeDriver() {
   PENSTOCK_CHECK(n_owned == n_kept_memory_, "device memory was not freed");
   PENSTOCK_CHECK(work_.n_streams() == n_kept_streams_, "a stream was not destroyed");
   PENSTOCK_CHECK(work_.n_events() == n_kept_events_, "an event was not destroyed");
+  PENSTOCK_CHECK(recordings_.empty(), "a recording did not end");
+  PENSTOCK_CHECK(graphs_.size() == n_kept_graphs_, "a graph was not destroyed");
   PENSTOCK_CHECK(pending_errors_.empty(), "an error was left pending");
 }
 
@@ -235,7 +239,7 @@ Result<void> FakeDriver::copy_to_device(DeviceBytes to, std::span<const std::byt
   PENSTOCK_CHECK(to.size() == from.size(), "a copy between spans of two sizes");
   PENSTOCK_TRY(end(check_host_end(from)));
   PENSTOCK_ASSIGN(std::byte* const device_end, end(find(to, "copy to")));
-  queue_copy(stream, device_end, from.data(), from.size(), {range_of(to), range_of(from)}, from);
+  queue_copy(stream, device_end, from.data(), from.size(), to, from);
   return {};
 }
 
@@ -246,7 +250,7 @@ Result<void> FakeDriver::copy_to_host(std::span<std::byte> to, ConstDeviceBytes 
   PENSTOCK_CHECK(to.size() == from.size(), "a copy between spans of two sizes");
   PENSTOCK_TRY(end(check_host_end(to)));
   PENSTOCK_ASSIGN(const std::byte* const device_end, end(find(from, "copy from")));
-  queue_copy(stream, to.data(), device_end, to.size(), {range_of(to), range_of(from)}, to);
+  queue_copy(stream, to.data(), device_end, to.size(), from, to);
   return {};
 }
 
@@ -255,14 +259,63 @@ Result<void> FakeDriver::launch(const KernelLaunch& launch,
   const std::lock_guard lock(mutex_);
   PENSTOCK_TRY(begin(DriverCall::kLaunch));
   PENSTOCK_ASSIGN(FakeKernelCall call, end(resolve(launch, arguments)));
-  std::vector<AddressRange> uses;
+  Recorded work;
   for (const KernelArgument& argument : call.arguments_) {
     if (argument.memory() && !argument.memory()->empty()) {
-      uses.push_back(range_of(*argument.memory()));
+      work.uses.push_back(range_of(*argument.memory()));
+      work.memory.push_back(*argument.memory());
     }
   }
   const FakeKernel& kernel = kernels_.find(launch.kernel)->second;
-  work_.queue(stream, std::move(uses), [&kernel, call = std::move(call)] { kernel(call); });
+  work.run = [&kernel, call = std::move(call)] { kernel(call); };
+  queue(stream, std::move(work));
+  return {};
+}
+
+// Runs it in its turn, or records it.
+void FakeDriver::queue(StreamId stream, Recorded work) {
+  if (const auto recording = recordings_.find(stream); recording != recordings_.end()) {
+    recording->second.push_back(std::move(work));
+  } else {
+    work_.queue(stream, std::move(work.uses), std::move(work.run));
+  }
+}
+
+Result<void> FakeDriver::begin_graph(StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  PENSTOCK_TRY(begin(DriverCall::kBeginGraph));
+  PENSTOCK_CHECK(recordings_.emplace(stream, std::vector<Recorded>()).second,
+                 "a recording within a recording");
+  return {};
+}
+
+Result<GraphId> FakeDriver::end_graph(StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  auto recording = recordings_.extract(stream);
+  PENSTOCK_CHECK(!recording.empty(), "a recording ends that did not begin");
+  PENSTOCK_TRY(begin(DriverCall::kEndGraph));
+  const GraphId id{++last_graph_};
+  graphs_[id] = std::move(recording.mapped());
+  return id;
+}
+
+void FakeDriver::destroy_graph(GraphId graph) {
+  const std::lock_guard lock(mutex_);
+  if (!is_taken_back(DriverCall::kDestroyGraph, n_kept_graphs_)) return;
+  PENSTOCK_CHECK(graphs_.erase(graph) == 1, "there is no such graph");
+}
+
+Result<void> FakeDriver::launch_graph(GraphId graph, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  PENSTOCK_TRY(begin(DriverCall::kLaunchGraph));
+  const auto found = graphs_.find(graph);
+  PENSTOCK_CHECK(found != graphs_.end(), "there is no such graph");
+  for (const Recorded& work : found->second) {
+    for (const ConstDeviceBytes& memory : work.memory) {
+      PENSTOCK_CHECK(find(memory, "run a graph on").has_value(), "a graph's memory was given back");
+    }
+    work_.queue(stream, work.uses, work.run);
+  }
   return {};
 }
 
@@ -349,8 +402,15 @@ Result<void> FakeDriver::check_host_end(std::span<const std::byte> host) const {
 }
 
 void FakeDriver::queue_copy(StreamId stream, std::byte* to, const std::byte* from, size_t bytes,
-                            std::vector<AddressRange> uses, std::span<const std::byte> host) {
-  work_.queue(stream, std::move(uses), [=] { std::memmove(to, from, bytes); });
+                            ConstDeviceBytes device, std::span<const std::byte> host) {
+  queue(stream, {.uses = {range_of(device), range_of(host)}, .memory = {device}, .run = [=] {
+                   std::memmove(to, from, bytes);
+                 }});
+  if (recordings_.contains(stream)) {
+    PENSTOCK_CHECK(pins_.holds(range_of(host)),
+                   "a graph copies host memory that is not registered");
+    return;
+  }
   // A driver copies pageable memory through its own buffers, and may do so at once.
   if (!pins_.holds(range_of(host)) && work_.toss()) work_.finish(stream);
 }

@@ -51,8 +51,12 @@ enum class DriverCall : uint8_t {
   kCopyToDevice,
   kCopyToHost,
   kLaunch,
+  kBeginGraph,
+  kEndGraph,
+  kDestroyGraph,
+  kLaunchGraph,
 };
-inline constexpr size_t kDriverCallCount = static_cast<size_t>(DriverCall::kLaunch) + 1;
+inline constexpr size_t kDriverCallCount = static_cast<size_t>(DriverCall::kLaunchGraph) + 1;
 
 // Calls [first, first + count), counted from 1 among those of its kind, or among all, are refused.
 struct FakeRefusal {
@@ -159,9 +163,20 @@ class FakeDriver final : public Driver {
                             StreamId stream) override;
   Result<void> launch(const KernelLaunch& launch, std::initializer_list<KernelArgument> arguments,
                       StreamId stream) override;
+  Result<void> begin_graph(StreamId stream) override;
+  Result<GraphId> end_graph(StreamId stream) override;
+  void destroy_graph(GraphId graph) override;
+  Result<void> launch_graph(GraphId graph, StreamId stream) override;
   std::optional<Error> take_pending_error() override;
 
  private:
+  // Work that a graph queues, and the memory that it is to find then.
+  struct Recorded {
+    std::vector<AddressRange> uses;
+    std::vector<ConstDeviceBytes> memory;
+    std::function<void()> run;
+  };
+
   // What lies at a run of device addresses.
   struct Region {
     AlignedVector<std::byte> owned;  // empty: a view of registered memory
@@ -178,8 +193,9 @@ class FakeDriver final : public Driver {
   std::byte* host_of(ConstDeviceBytes memory) const;
   Result<std::byte*> find(ConstDeviceBytes memory, std::string_view action) const;
   Result<void> check_host_end(std::span<const std::byte> host) const;
+  void queue(StreamId stream, Recorded work);
   void queue_copy(StreamId stream, std::byte* to, const std::byte* from, size_t bytes,
-                  std::vector<AddressRange> uses, std::span<const std::byte> host);
+                  ConstDeviceBytes device, std::span<const std::byte> host);
   Result<FakeKernelCall> resolve(const KernelLaunch& launch,
                                  std::initializer_list<KernelArgument> arguments) const;
   size_t pooled_bytes() const;  // that are no registrations
@@ -189,7 +205,11 @@ class FakeDriver final : public Driver {
   FakePins pins_;
   FakeWork work_;
   std::map<std::string, FakeKernel, std::less<>> kernels_;
-  std::map<uint64_t, Region> regions_;  // by their first address
+  std::map<uint64_t, Region> regions_;                    // by their first address
+  std::map<StreamId, std::vector<Recorded>> recordings_;  // that have not ended
+  std::map<GraphId, std::vector<Recorded>> graphs_;
+  uint32_t last_graph_ = 0;
+  size_t n_kept_graphs_ = 0;
   std::map<std::thread::id, Error> pending_errors_;
   std::array<int64_t, kDriverCallCount> n_calls_ = {};
   std::vector<PinCall> pin_calls_;

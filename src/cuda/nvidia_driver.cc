@@ -16,6 +16,7 @@ constexpr unsigned int kRegisterPortable = 1;   // for every context,
 constexpr unsigned int kRegisterDeviceMap = 2;  // and kernels may reach it
 constexpr unsigned int kStreamNonBlocking = 1;  // not ordered with the default stream
 constexpr unsigned int kEventNoTiming = 2;
+constexpr int kCaptureThreadLocal = 1;  // other threads may call what a recording forbids
 
 uint64_t number_of(DeviceAddress address) { return static_cast<uint64_t>(address); }
 
@@ -210,12 +211,45 @@ Result<void> NvidiaDriver::launch(const KernelLaunch& launch,
   }
   const auto& [x, y, z] = launch.grid;
   const auto& [threads_x, threads_y, threads_z] = launch.thread_block;
+  // Earlier GPUs cannot begin early, and their kernels do not wait.
+  constexpr int kFirstThatOverlaps = 9;
+  CudaApi::LaunchAttribute overlaps = {
+      .id = CudaApi::LaunchAttribute::kProgrammaticStreamSerialization, .value = {1}};
+  const CudaApi::LaunchConfig config = {
+      .grid = {x, y, z},
+      .block = {threads_x, threads_y, threads_z},
+      .shared_bytes = launch.shared_bytes,
+      .stream = streams_.of(stream),
+      .attributes = &overlaps,
+      .n_attributes = launch.waits_itself && device_.compute_major >= kFirstThatOverlaps ? 1U : 0U};
   return call([&] { return fmt::format("launch the kernel {}", launch.kernel); },
-              [&] {
-                return api().launch(function, x, y, z, threads_x, threads_y, threads_z,
-                                    launch.shared_bytes, streams_.of(stream), values.data(),
-                                    nullptr);
-              });
+              [&] { return api().launch(&config, function, values.data(), nullptr); });
+}
+
+Result<void> NvidiaDriver::begin_graph(StreamId stream) {
+  return call("record a graph",
+              [&] { return api().begin_capture(streams_.of(stream), kCaptureThreadLocal); });
+}
+
+Result<GraphId> NvidiaDriver::end_graph(StreamId stream) {
+  CudaApi::GraphHandle graph = nullptr;
+  PENSTOCK_TRY(call("end the recording of a graph",
+                    [&] { return api().end_capture(streams_.of(stream), &graph); }));
+  CudaApi::GraphExecHandle exec = nullptr;
+  const Result<void> made =
+      call("make a graph ready", [&] { return api().instantiate_graph(&exec, graph, 0); });
+  give_back("destroy a recording", [&] { return api().destroy_graph(graph); });
+  PENSTOCK_TRY(made);
+  return graphs_.add(exec);
+}
+
+void NvidiaDriver::destroy_graph(GraphId graph) {
+  give_back("destroy a graph", [&] { return api().destroy_graph_exec(graphs_.take(graph)); });
+}
+
+Result<void> NvidiaDriver::launch_graph(GraphId graph, StreamId stream) {
+  return call("launch a graph",
+              [&] { return api().launch_graph(graphs_.of(graph), streams_.of(stream)); });
 }
 
 }  // namespace penstock

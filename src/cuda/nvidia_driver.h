@@ -57,6 +57,10 @@ class NvidiaDriver final : public Driver {
                             StreamId stream) override;
   Result<void> launch(const KernelLaunch& launch, std::initializer_list<KernelArgument> arguments,
                       StreamId stream) override;
+  Result<void> begin_graph(StreamId stream) override;
+  Result<GraphId> end_graph(StreamId stream) override;
+  void destroy_graph(GraphId graph) override;
+  Result<void> launch_graph(GraphId graph, StreamId stream) override;
   std::optional<Error> take_pending_error() override { return std::nullopt; }
 
  private:
@@ -106,6 +110,7 @@ class NvidiaDriver final : public Driver {
   const Log log_;
   Names<CudaApi::StreamHandle, StreamId> streams_;
   Names<CudaApi::EventHandle, EventId> events_;
+  Names<CudaApi::GraphExecHandle, GraphId> graphs_;
   std::mutex kernels_mutex_;
   std::vector<CudaApi::ModuleHandle> modules_;
   std::map<std::string, CudaApi::FunctionHandle, std::less<>> kernels_;  // those looked up so far

@@ -11,7 +11,8 @@ Result<void> gpu_attention_store(const GpuQueue& queue, const GpuAttentionShape&
   return queue.launch({.kernel = "attention_store",
                        .grid = {static_cast<uint32_t>(step.n_tokens),
                                 blocks_for(shape.n_heads + 2 * shape.n_kv_heads, kHeadsPerBlock)},
-                       .thread_block = {32 * kHeadsPerBlock}},
+                       .thread_block = {32 * kHeadsPerBlock},
+                       .waits_itself = true},
                       {shape, q, k, v, q_norm, k_norm, step.angles, step.tokens, step.pages,
                        kv.pages, kv.page_numbers});
 }
@@ -30,13 +31,15 @@ Result<void> gpu_attention(const GpuQueue& queue, const GpuAttentionShape& shape
       {.kernel = "attention_split",
        .grid = {n_splits, static_cast<uint32_t>(shape.n_kv_heads), n_tokens},
        .thread_block = {kSplitThreads},
-       .shared_bytes = static_cast<uint32_t>(static_cast<size_t>(shared_numbers) * sizeof(float))},
+       .shared_bytes = static_cast<uint32_t>(static_cast<size_t>(shared_numbers) * sizeof(float)),
+       .waits_itself = true},
       {shape, q, step.tokens, step.pages, DeviceSpan<const uint16_t>(kv.pages), kv.page_numbers,
        part, stats, static_cast<int32_t>(splits.n)}));
   return queue.launch(
       {.kernel = "attention_combine",
        .grid = {static_cast<uint32_t>(shape.n_heads), n_tokens},
-       .thread_block = {kCombineThreads}},
+       .thread_block = {kCombineThreads},
+       .waits_itself = true},
       {shape, step.tokens, DeviceSpan<const float>(part), DeviceSpan<const float>(stats),
        static_cast<int32_t>(splits.n), out.data, out.stride});
 }
@@ -44,8 +47,9 @@ Result<void> gpu_attention(const GpuQueue& queue, const GpuAttentionShape& shape
 Result<void> gpu_copy_page(const GpuQueue& queue, const GpuKv& kv, int32_t from, int32_t to) {
   constexpr uint32_t kThreads = 256;
   constexpr uint32_t kBlocks = 64;
-  return queue.launch({.kernel = "copy_page", .grid = {kBlocks}, .thread_block = {kThreads}},
-                      {kv.pages, kv.page_numbers, from, to});
+  return queue.launch(
+      {.kernel = "copy_page", .grid = {kBlocks}, .thread_block = {kThreads}, .waits_itself = true},
+      {kv.pages, kv.page_numbers, from, to});
 }
 
 }  // namespace penstock

@@ -208,6 +208,7 @@ using namespace penstock;
 extern "C" __global__ void attention_store(GpuAttentionShape shape, float* q, float* k, const float* v, const float* q_norm,
                                            const float* k_norm, const float* angles, const GpuToken* tokens,
                                            const int32_t* pages, uint16_t* kv, uint64_t page_numbers) {
+  penstock::gpu::wait_for_turn();
   gpu::store_heads(shape, q, k, v, q_norm, k_norm, angles, tokens, pages, kv, page_numbers);
 }
 
@@ -215,16 +216,19 @@ extern "C" __global__ void __launch_bounds__(256) attention_split(GpuAttentionSh
                                                                   const int32_t* pages, const uint16_t* kv,
                                                                   uint64_t page_numbers, float* part, float* stats,
                                                                   int32_t max_splits) {
+  penstock::gpu::wait_for_turn();
   gpu::attend_split(shape, q, tokens, pages, kv, page_numbers, part, stats, max_splits);
 }
 
 extern "C" __global__ void attention_combine(GpuAttentionShape shape, const GpuToken* tokens, const float* part,
                                              const float* stats, int32_t max_splits, uint16_t* out, int64_t out_stride) {
+  penstock::gpu::wait_for_turn();
   gpu::attend_combine(shape, tokens, part, stats, max_splits, out, out_stride);
 }
 
 // Copies what one page holds to another.  Grid: any.
 extern "C" __global__ void copy_page(uint16_t* kv, uint64_t page_numbers, int32_t from, int32_t to) {
+  penstock::gpu::wait_for_turn();
   const uint16_t* const source = kv + uint64_t(from) * page_numbers;
   uint16_t* const target = kv + uint64_t(to) * page_numbers;
   for (uint64_t i = blockIdx.x * uint64_t(blockDim.x) + threadIdx.x; i < page_numbers; i += uint64_t(gridDim.x) * blockDim.x) {

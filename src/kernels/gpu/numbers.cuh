@@ -7,6 +7,14 @@
 
 namespace penstock::gpu {
 
+// Every kernel begins with it. What is queued behind the kernel may begin as well, and waits here until this one has ended;
+// so nothing that another kernel writes may be read before, and nothing be written.
+__device__ inline void wait_for_turn() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ inline uint16_t bf16_of(float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); }
 __device__ inline float float_of(uint16_t bf16) { return __uint_as_float(uint32_t(bf16) << 16); }
 

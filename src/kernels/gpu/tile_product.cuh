@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/gpu/codecs.cuh"
+#include "kernels/gpu/numbers.cuh"
 
 namespace penstock::gpu {
 
@@ -52,6 +53,17 @@ __device__ inline void split_pairs(uint32_t (&pairs)[PAIRS]) {
     const uint32_t a = pairs[i], b = pairs[i + 1], c = pairs[i + 2], d = pairs[i + 3];
     pairs[i] = __byte_perm(a, c, 0x5410), pairs[i + 1] = __byte_perm(a, c, 0x7632);
     pairs[i + 2] = __byte_perm(b, d, 0x5410), pairs[i + 3] = __byte_perm(b, d, 0x7632);
+  }
+}
+
+// Has the thread block's rows on their way into the L2 cache.
+__device__ inline void prefetch_rows(const Source& w, int first_row) {
+  constexpr int kLine = 128;
+  const int n_rows = min(kTileRows, w.shape.rows - first_row);
+  const uint8_t* const begin = w.data + size_t(first_row) * w.shape.row_bytes;
+  const size_t bytes = size_t(n_rows) * w.shape.row_bytes;
+  for (size_t at = threadIdx.x * kLine; at < bytes; at += kThreads * kLine) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(begin + at));
   }
 }
 

@@ -30,7 +30,8 @@ Result<void> gpu_experts_gate_up(const GpuQueue& queue, const GpuExperts& expert
       kernel_name("experts_gate_up", experts.format, shape, gpu_token_tiles(assignments.n_tokens));
   return queue.launch({.kernel = kernel,
                        .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
-                       .thread_block = {kGpuTileThreads}},
+                       .thread_block = {kGpuTileThreads},
+                       .waits_itself = true},
                       {experts.pool, experts.slot_bytes, experts.slots, experts.factors,
                        experts.gate, experts.up, shape, assignments.groups, assignments.n_groups,
                        assignments.token_of, x.data, x.stride, act.data, act.stride});
@@ -45,7 +46,8 @@ Result<void> gpu_experts_down(const GpuQueue& queue, const GpuExperts& experts,
   return queue.launch(
       {.kernel = kernel,
        .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
-       .thread_block = {kGpuTileThreads}},
+       .thread_block = {kGpuTileThreads},
+       .waits_itself = true},
       {experts.pool, experts.slot_bytes, experts.slots, experts.factors, experts.down, shape,
        assignments.groups, assignments.n_groups, act.data, act.stride, y.data, y.stride});
 }
@@ -55,7 +57,8 @@ Result<void> gpu_experts_combine(const GpuQueue& queue, const GpuAssignments& as
   constexpr uint32_t kThreads = 256;
   return queue.launch({.kernel = "experts_combine",
                        .grid = {static_cast<uint32_t>(x.n_rows)},
-                       .thread_block = {kThreads}},
+                       .thread_block = {kThreads},
+                       .waits_itself = true},
                       {y.data, y.stride, assignments.row_of, assignments.weights, assignments.top_k,
                        x.data, x.stride, static_cast<int32_t>(x.cols)});
 }

@@ -24,6 +24,7 @@ template <class Codec, int TILES>
 __device__ inline void gate_up(const Experts& experts, GpuExpertPart gate, GpuExpertPart up, GpuMatrixShape shape,
                                const Group* groups, const int32_t* n_groups, const int32_t* token_of, const uint16_t* x,
                                int64_t x_stride, uint16_t* act, int64_t act_stride) {
+  wait_for_turn();
   if (blockIdx.y >= *n_groups) return;
   __shared__ WarpSums<TILES> shared;
   const Group group = groups[blockIdx.y];
@@ -66,6 +67,7 @@ __device__ inline void gate_up(const Experts& experts, GpuExpertPart gate, GpuEx
 template <class Codec, int TILES>
 __device__ inline void down(const Experts& experts, GpuExpertPart part, GpuMatrixShape shape, const Group* groups,
                             const int32_t* n_groups, const uint16_t* act, int64_t act_stride, float* y, int64_t y_stride) {
+  wait_for_turn();
   if (blockIdx.y >= *n_groups) return;
   __shared__ WarpSums<TILES> shared;
   const Group group = groups[blockIdx.y];
@@ -91,6 +93,7 @@ __device__ inline void down(const Experts& experts, GpuExpertPart part, GpuMatri
 // x[t] += sum over k of weight[t, k] * y[row_of[t, k]], the heaviest first.  Grid: [tokens].
 __device__ inline void combine(const float* y, int64_t y_stride, const int32_t* row_of, const float* weights, int top_k,
                                float* x, int64_t x_stride, int cols) {
+  wait_for_turn();
   const int64_t token = blockIdx.x;
   for (int col = threadIdx.x; col < cols; col += blockDim.x) {
     float sum = 0;

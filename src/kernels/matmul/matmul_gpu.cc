@@ -98,7 +98,8 @@ Result<void> gpu_matmul(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const
   return queue.launch({.kernel = kernel,
                        .grid = {blocks_for(w.shape.rows, kGpuTileRows),
                                 blocks_for(x.n_rows, kGpuTileTokens * tiles)},
-                       .thread_block = {kGpuTileThreads}},
+                       .thread_block = {kGpuTileThreads},
+                       .waits_itself = true},
                       {w.data, w.scales, w.shape, x.data, x.stride, static_cast<int32_t>(x.n_rows),
                        bias, y.data, y.stride, static_cast<int32_t>(adds)});
 }

@@ -9,6 +9,9 @@ __device__ inline void matmul(const Source& w, const Tokens& tokens, const float
   __shared__ WarpSums<TILES> shared;
   const int first_row = blockIdx.x * kTileRows;
   const int first_token = blockIdx.y * TILES * kTileTokens;
+  // Weights are nobody's output: they are fetched while what was queued before still runs.
+  if (TILES == 1) prefetch_rows(w, first_row);
+  wait_for_turn();
   float sums[TILES][4];
   multiply_warp<Codec, TILES>(w, first_row, tokens, first_token, sums);
   share_sums<TILES>(sums, shared);

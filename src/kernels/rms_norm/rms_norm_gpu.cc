@@ -9,7 +9,8 @@ Result<void> gpu_rms_norm(const GpuQueue& queue, GpuRows<const float> x,
   constexpr uint32_t kThreads = 256;
   return queue.launch({.kernel = "rms_norm",
                        .grid = {static_cast<uint32_t>(y16.n_rows)},
-                       .thread_block = {kThreads}},
+                       .thread_block = {kThreads},
+                       .waits_itself = true},
                       {x.data, x.stride, from, weight, eps, static_cast<int32_t>(y16.cols),
                        y16.data, y16.stride, y32.data, y32.stride});
 }

@@ -27,7 +27,8 @@ Result<void> gpu_router_logits(const GpuQueue& queue, const GpuMatrix& w, GpuRow
   return queue.launch(
       {.kernel = kernel,
        .grid = {blocks_for(w.shape.rows, kExpertsPerBlock), static_cast<uint32_t>(x.n_rows)},
-       .thread_block = {32 * kExpertsPerBlock}},
+       .thread_block = {32 * kExpertsPerBlock},
+       .waits_itself = true},
       {w.data, x.data, x.stride, w.shape.cols, w.shape.rows, w.shape.scale, logits});
 }
 
@@ -38,7 +39,8 @@ Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, i
   return queue.launch({.kernel = "router_choose",
                        .grid = {static_cast<uint32_t>(n_tokens)},
                        .thread_block = {32},
-                       .shared_bytes = static_cast<uint32_t>(router.n_experts) * kBytesPerExpert},
+                       .shared_bytes = static_cast<uint32_t>(router.n_experts) * kBytesPerExpert,
+                       .waits_itself = true},
                       {router, logits, bias, experts, weights});
 }
 
@@ -49,7 +51,8 @@ Result<void> gpu_router_group(const GpuQueue& queue, const GpuRouter& router, in
   constexpr uint32_t kThreads = 256;
   return queue.launch({.kernel = "router_group",
                        .thread_block = {kThreads},
-                       .shared_bytes = static_cast<uint32_t>(router.n_experts * sizeof(int32_t))},
+                       .shared_bytes = static_cast<uint32_t>(router.n_experts * sizeof(int32_t)),
+                       .waits_itself = true},
                       {experts, static_cast<int32_t>(n_tokens * router.top_k), router.top_k,
                        router.n_experts, groups, n_groups, row_of, token_of});
 }

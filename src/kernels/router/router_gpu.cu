@@ -162,7 +162,8 @@ using namespace penstock;
 
 #define PENSTOCK_ROUTER_LOGITS(FORMAT, NUMBER)                                                                               \
   extern "C" __global__ void router_logits_##FORMAT(const NUMBER* weights, const float* x, int64_t x_stride, int32_t cols,   \
-                                                    int32_t n_experts, float factor, float* logits) {                        \
+                                                    int32_t n_experts, float factor, float* logits) { \
+    penstock::gpu::wait_for_turn();                        \
     gpu::router_logits<NUMBER>(weights, x, x_stride, cols, n_experts, factor, logits);                                       \
   }
 PENSTOCK_ROUTER_LOGITS(f32, float)
@@ -172,6 +173,7 @@ PENSTOCK_ROUTER_LOGITS(bf16, uint16_t)
 // Grid: [tokens]; one warp.
 extern "C" __global__ void router_choose(GpuRouter router, const float* logits, const float* bias, int32_t* experts,
                                          float* weights) {
+  penstock::gpu::wait_for_turn();
   extern __shared__ float memory[];
   float* const choice = memory + router.n_experts;
   bool* const taken = reinterpret_cast<bool*>(choice + router.n_experts);
@@ -182,5 +184,6 @@ extern "C" __global__ void router_choose(GpuRouter router, const float* logits, 
 
 extern "C" __global__ void router_group(const int32_t* experts, int32_t n_assignments, int32_t top_k, int32_t n_experts,
                                         GpuExpertGroup* groups, int32_t* n_groups, int32_t* row_of, int32_t* token_of) {
+  penstock::gpu::wait_for_turn();
   gpu::group_by_expert(experts, n_assignments, top_k, n_experts, groups, n_groups, row_of, token_of);
 }

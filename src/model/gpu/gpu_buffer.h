@@ -48,7 +48,7 @@ class HostStaging {
     memory_ = pins.pin(std::move(memory));
     return {};
   }
-  std::span<std::byte> bytes() const { return memory_->bytes(); }
+  std::span<std::byte> bytes() const { return memory_ ? memory_->bytes() : std::span<std::byte>(); }
   bool is_pinned() const { return memory_ && memory_->pinned_bytes() >= memory_->bytes().size(); }
 
   // Bytes [begin, begin + to.size()) to the GPU.

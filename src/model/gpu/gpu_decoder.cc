@@ -1,6 +1,7 @@
 #include "model/gpu/gpu_decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -115,12 +116,49 @@ Result<void> GpuDecoder::step(std::span<const SequenceSlice> batch, std::span<fl
   PENSTOCK_TRY(reserve(step.n_tokens(), inputs));
   write_inputs(step, inputs);
   // Whatever fails: nothing still runs when this returns.
-  const Result<void> ran = run(step, inputs);
+  const Result<void> ran = queue_step(step, inputs);
   const Result<void> done = settled(*parts_.driver, parts_.driver->synchronise(parts_.stream.id()));
   PENSTOCK_TRY(ran);
   PENSTOCK_TRY(done);
   hand_over(step, logits);
   return {};
+}
+
+// Steps in which every sequence decodes come again and again, with other tokens and pages.
+bool GpuDecoder::is_graphed(const StepTokens& step) const {
+  constexpr int64_t kMostSequences = 16;
+  const auto decodes = [](const SequenceSlice& slice) {
+    return slice.tokens.size() == 1 && slice.logits == LogitRows::kLast && !slice.layers;
+  };
+  return parts_.use_graphs && step.n_tokens() <= kMostSequences &&
+         std::ranges::all_of(step.slices(), decodes);
+}
+
+Result<void> GpuDecoder::queue_step(const StepTokens& step, const Inputs& inputs) {
+  if (!is_graphed(step) || !to_device_.is_pinned() || !to_host_.is_pinned()) {
+    return run(step, inputs);
+  }
+  if (const size_t bytes = memory_bytes(); graphed_bytes_ != bytes) {
+    graphs_.clear();
+    graphed_bytes_ = bytes;
+  }
+  const GraphKey key = {step.n_tokens(), inputs.longest};
+  auto found = graphs_.find(key);
+  if (found == graphs_.end()) {
+    PENSTOCK_ASSIGN(Graph graph, Graph::record(*parts_.driver, parts_.stream.id(),
+                                               [&] { return run(step, inputs); }));
+    found = graphs_.emplace(key, std::move(graph)).first;
+  }
+  return found->second.launch(parts_.stream.id());
+}
+
+// It only grows, so it tells whether any part of it is elsewhere.
+size_t GpuDecoder::memory_bytes() const {
+  const auto bytes_of = [](const auto&... buffers) { return (buffers.bytes() + ...); };
+  return bytes_of(inputs_, h_, act_, heads_out_, h_float_, qkv_, gate_up_, expert_out_,
+                  router_logits_, router_weights_, logits_, split_parts_, split_stats_, chosen_,
+                  n_groups_, row_of_, token_of_, groups_) +
+         to_device_.bytes().size() + to_host_.bytes().size();
 }
 
 GpuDecoder::Inputs GpuDecoder::measure(const StepTokens& step) const {
@@ -130,6 +168,14 @@ GpuDecoder::Inputs GpuDecoder::measure(const StepTokens& step) const {
     inputs.n_pages += pages_for(end);
     inputs.n_logit_rows += logit_rows(slice);
     inputs.longest = std::max(inputs.longest, static_cast<int32_t>(end));
+  }
+  if (is_graphed(step)) {
+    // A graph serves contexts up to the next power of two: its thread blocks behind a sequence's
+    // end have nothing to do.
+    const auto n_splits = std::bit_ceil(static_cast<uint64_t>(GpuSplits::of(inputs.longest).n));
+    inputs.longest = static_cast<int32_t>(n_splits) * kGpuSplitKeys;
+    inputs.pages_apart = inputs.longest / kGpuPageTokens;
+    inputs.n_pages = inputs.pages_apart * std::ssize(step.slices());
   }
   return lay_out(inputs, step.n_tokens());
 }
@@ -198,7 +244,7 @@ void GpuDecoder::write_inputs(const StepTokens& step, const Inputs& inputs) {
                       n * static_cast<size_t>(spec_.hidden_dim)});
   auto* angles = reinterpret_cast<float*>(memory + inputs.angles);
   auto* const tokens = reinterpret_cast<GpuToken*>(memory + inputs.tokens);
-  auto* pages = reinterpret_cast<int32_t*>(memory + inputs.pages);
+  auto* const pages = reinterpret_cast<int32_t*>(memory + inputs.pages);
   auto* rows = reinterpret_cast<int32_t*>(memory + inputs.logit_rows);
   for (int64_t t = 0; t < step.n_tokens(); ++t) {
     angles = std::ranges::copy(step.cos(t), angles).out;
@@ -214,13 +260,14 @@ void GpuDecoder::write_inputs(const StepTokens& step, const Inputs& inputs) {
       tokens[first_row + i] = {.position = static_cast<int32_t>(slice.position + i),
                                .first_page = first_page};
     }
+    int32_t* of_slice = pages + first_page;
     for (const PageId page : slice.pages.first(static_cast<size_t>(n_pages))) {
-      *pages++ = static_cast<int32_t>(page);
+      *of_slice++ = static_cast<int32_t>(page);
     }
     for (int64_t i = n_tokens - logit_rows(slice); i < n_tokens; ++i) {
       *rows++ = static_cast<int32_t>(first_row + i);
     }
-    first_page += static_cast<int32_t>(n_pages);
+    first_page += static_cast<int32_t>(std::max(n_pages, inputs.pages_apart));
   }
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -36,6 +38,7 @@ class GpuDecoder final : public LanguageModel {
     GpuWeights weights;
     WeightStore host;  // whose embedding rows are read there
     std::unique_ptr<Pool> pool;
+    bool use_graphs = true;  // for decode steps: the same bits, less waiting for launches
   };
 
   static Result<std::unique_ptr<GpuDecoder>> make(const ModelSpec& spec, Parts parts);
@@ -55,12 +58,19 @@ class GpuDecoder final : public LanguageModel {
   // Where the host's part of a step lies: in the staging memory, and the same in device memory.
   struct Inputs {
     size_t stream = 0, angles = 0, tokens = 0, pages = 0, logit_rows = 0, bytes = 0;
-    int64_t n_pages = 0;
+    int64_t n_pages = 0;      // in the list
+    int64_t pages_apart = 0;  // from one sequence's to the next's; 0: each right behind the other
     int64_t n_logit_rows = 0;
     int32_t longest = 0;
   };
+  // Which steps one graph serves: so many sequences that decode, of at most so many keys.
+  using GraphKey = std::pair<int64_t, int32_t>;
 
   GpuDecoder(ModelSpec spec, Parts parts);
+  bool is_graphed(const StepTokens& step) const;
+  // Queues the step, whose inputs are written: as the graph that it is, or call by call.
+  Result<void> queue_step(const StepTokens& step, const Inputs& inputs);
+  size_t memory_bytes() const;
   GpuQueue queue() const { return {parts_.driver.get(), parts_.stream.id()}; }
   GpuAttentionShape attention_shape(int layer) const;
 
@@ -98,6 +108,9 @@ class GpuDecoder final : public LanguageModel {
   MatrixView embedding_;
   GpuBuffer<uint16_t> kv_;
   HostStaging to_device_, to_host_;
+  // Those of the memory that there is now.
+  std::map<GraphKey, Graph> graphs_;
+  size_t graphed_bytes_ = 0;
   size_t stream_at_ = 0;  // of what to_host_ holds behind the logits
 
   // Of a step: [n_tokens, ...]

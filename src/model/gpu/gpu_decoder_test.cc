@@ -51,13 +51,14 @@ class GpuModelTest : public testing::TestWithParam<std::tuple<OpenGpu, Golden>> 
   const Golden& golden() const { return std::get<1>(GetParam()); }
   bool is_supported() const { return !kUnsupported.contains(golden().model.stem().string()); }
 
-  Result<LoadedModel> try_load() {
+  Result<LoadedModel> try_load(bool use_graphs = true) {
     const auto checkpoint = open_checkpoint(golden().model);
     if (!checkpoint) return std::unexpected(checkpoint.error());
+    target_.use_graphs = use_graphs;
     return load_model(*checkpoint, {.n_threads = 2, .kv_tokens = 1024, .gpu = target_});
   }
-  std::unique_ptr<LanguageModel> load() {
-    auto loaded = try_load();
+  std::unique_ptr<LanguageModel> load(bool use_graphs = true) {
+    auto loaded = try_load(use_graphs);
     EXPECT_TRUE(loaded) << loaded.error().text();
     return loaded ? std::move(loaded->model) : nullptr;
   }
@@ -132,6 +133,44 @@ TEST_P(GpuModelTest, ChunksLayersAndCompanyChangeNoBit) {
         << "chunks of " << chunk;
   }
   expect_crossing_changes_nothing(*model);
+}
+
+// What three sequences say that decode together, from within one split of keys into the next.
+std::vector<float> decode_together(LanguageModel& model) {
+  const auto vocab = static_cast<size_t>(model.spec().vocab_size);
+  const auto ids = tokens(290, 3);
+  std::vector<TestSequence> sequences;
+  sequences.emplace_back(model, pages({0, 1, 2, 3, 4}), 290);
+  sequences.emplace_back(model, pages({5}), 64);
+  sequences.emplace_back(model, pages({7, 6}), 128);
+  const std::vector<size_t> prompts = {250, 5, 60};
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    sequences[s].run(std::span(ids).first(prompts[s]), 64);
+  }
+  std::vector<float> all;
+  for (size_t i = 0; i < 10; ++i) {
+    std::vector<SequenceSlice> batch;
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      batch.push_back(sequences[s].slice(std::span(ids).subspan(prompts[s] + i, 1),
+                                         LogitRows::kLast, TokenOrigin::kGenerated));
+    }
+    std::vector<float> logits(sequences.size() * vocab);
+    const auto done = model.step(batch, logits);
+    EXPECT_TRUE(done) << done.error().text();
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  return all;
+}
+
+TEST_P(GpuModelTest, GraphsChangeNoBit) {
+  if (!is_supported()) GTEST_SKIP() << "a format without GPU kernels";
+  const auto call_by_call = load(/*use_graphs=*/false);
+  ASSERT_TRUE(call_by_call);
+  const auto reference = decode_together(*call_by_call);
+  const auto graphed = load();
+  ASSERT_TRUE(graphed);
+  EXPECT_EQ(decode_together(*graphed), reference);
+  EXPECT_EQ(decode_together(*graphed), reference) << "the second time";
 }
 
 TEST_P(GpuModelTest, ACopiedPageServesAsWell) {

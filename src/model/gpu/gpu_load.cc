@@ -116,7 +116,8 @@ Result<LoadedModel> load_gpu_model(const Checkpoint& checkpoint, const LoadOptio
                                           .stream = std::move(stream),
                                           .weights = std::move(weights),
                                           .host = std::move(host),
-                                          .pool = std::move(pool)}));
+                                          .pool = std::move(pool),
+                                          .use_graphs = target.use_graphs}));
   PENSTOCK_TRY(decoder->reserve_step(std::min(kLargestStep, spec.context_length)));
   PENSTOCK_ASSIGN(const size_t left, budget.left());
   PENSTOCK_ASSIGN(const int64_t n_pages, kv_pages(spec, options.kv_tokens, left, report.notes));

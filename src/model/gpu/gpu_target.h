@@ -20,6 +20,7 @@ struct GpuTarget {
   std::optional<uint64_t> vram_budget_bytes =
       {};  // of VRAM for the model; all that is free unless given
   PinOptions pins = {};
+  bool use_graphs = true;
   Log log = Log::none();
 };
 
