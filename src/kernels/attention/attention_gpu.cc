@@ -1,5 +1,7 @@
 #include "kernels/attention/attention_gpu.h"
 
+#include "base/integers.h"
+
 namespace penstock {
 
 Result<void> gpu_attention_store(const GpuQueue& queue, const GpuAttentionShape& shape,
@@ -21,14 +23,20 @@ Result<void> gpu_attention(const GpuQueue& queue, const GpuAttentionShape& shape
                            const GpuStepTokens& step, DeviceSpan<const float> q, const GpuKv& kv,
                            GpuSplits splits, DeviceSpan<float> part, DeviceSpan<float> stats,
                            GpuRows<uint16_t> out) {
-  constexpr uint32_t kSplitThreads = 256;
+  constexpr uint32_t kSplitThreads = 128;
   constexpr uint32_t kCombineThreads = 128;
   const auto n_splits = static_cast<uint32_t>(splits.n);
   const auto n_tokens = static_cast<uint32_t>(step.n_tokens);
-  const int group = shape.n_heads / shape.n_kv_heads;
-  const int shared_numbers = group * (shape.head_dim + kGpuSplitKeys);
+  // Of 8 heads: queries, padded to 16 numbers; what half of the keys give; a number a key.
+  constexpr int kHeads = 8;
+  const int shared_numbers =
+      kHeads * (round_up(shape.head_dim, 16) + shape.head_dim + kGpuSplitKeys);
+  // The usual sizes have kernels of their own.
+  const std::string_view kernel = shape.head_dim == 128  ? "attention_split_128"
+                                  : shape.head_dim == 64 ? "attention_split_64"
+                                                         : "attention_split";
   PENSTOCK_TRY(queue.launch(
-      {.kernel = "attention_split",
+      {.kernel = kernel,
        .grid = {n_splits, static_cast<uint32_t>(shape.n_kv_heads), n_tokens},
        .thread_block = {kSplitThreads},
        .shared_bytes = static_cast<uint32_t>(static_cast<size_t>(shared_numbers) * sizeof(float)),

@@ -180,7 +180,9 @@ void copy_page(const FakeKernelCall& call) {
 
 void add_attention_stand_ins(FakeDriver& driver) {
   driver.add_kernel("attention_store", store);
-  driver.add_kernel("attention_split", split);
+  for (const char* name : {"attention_split", "attention_split_64", "attention_split_128"}) {
+    driver.add_kernel(name, split);
+  }
   driver.add_kernel("attention_combine", combine);
   driver.add_kernel("copy_page", copy_page);
 }

@@ -7,8 +7,7 @@
 namespace penstock {
 
 inline constexpr int kGpuPageTokens = 64;
-inline constexpr int kGpuSplitKeys =
-    256;  // that one thread block reads: never their number decides
+inline constexpr int kGpuSplitKeys = kGpuPageTokens;  // that one thread block reads: a page
 
 #ifdef __CUDACC__
 #define PENSTOCK_HOST_DEVICE __host__ __device__

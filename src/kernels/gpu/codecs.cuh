@@ -64,12 +64,31 @@ __device__ inline void load_aligned(const uint8_t* at, uint32_t (&words)[N]) {
     words[4 * i] = four.x, words[4 * i + 1] = four.y, words[4 * i + 2] = four.z, words[4 * i + 3] = four.w;
   }
 }
-template <int N>
-__device__ inline void load_maybe_aligned(const uint8_t* at, uint32_t (&words)[N]) {
-  if (reinterpret_cast<uintptr_t>(at) % 16 == 0) {
+template <bool ALIGNED, int N>
+__device__ inline void load_row(const uint8_t* at, uint32_t (&words)[N]) {
+  if constexpr (ALIGNED) {
     load_aligned(at, words);
   } else {
     load_words(at, words);
+  }
+}
+
+// As load_row, of a row that may end before: 0 behind its last n_bytes.
+template <bool ALIGNED, int N>
+__device__ inline void load_part(const uint8_t* at, int n_bytes, uint32_t (&words)[N]) {
+  if constexpr (ALIGNED) {
+    load_aligned(at, words);
+  } else if (n_bytes >= 4 * N) {
+    load_words(at, words);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      words[i] = 0;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (4 * i + j < n_bytes) words[i] |= uint32_t(at[4 * i + j]) << (8 * j);
+      }
+    }
   }
 }
 
@@ -94,8 +113,15 @@ __device__ inline float unsigned_bits(uint32_t word, int shift, uint32_t mask) {
 //   kSplitsNibbles    pairs are (i, i + 4) of each 8 columns, not (2 i, 2 i + 1)
 //   kUnit             what the unpacked numbers have still to be multiplied with
 //   Raw, load(source, row, col), unpack(raw, pairs): columns [col, col + kCols) of a row, as pairs of bf16
+//   Whole             the same for matrices whose rows begin on 16 bytes and hold whole runs of kCols, which is_whole tells; it
+//                     has no code for other rows, and so fits the instruction cache
 
-template <class Number>
+// Whether every row begins on 16 bytes and is a multiple of `cols` columns.
+__device__ inline bool has_whole_rows(const Source& w, int cols) {
+  return w.shape.row_bytes % 16 == 0 && w.shape.cols % cols == 0;
+}
+
+template <class Number, bool WHOLE>
 struct PlainCodec {
   static constexpr int kCols = 8;
   static constexpr bool kSplitsNibbles = false;
@@ -107,27 +133,28 @@ struct PlainCodec {
   __device__ static Raw load(const Source& w, int row, int col) {
     Raw raw;
     const uint8_t* const at = w.data + size_t(row) * w.shape.row_bytes + size_t(col) * sizeof(Number);
-    if (col + kCols <= w.shape.cols) {
-      load_maybe_aligned(at, raw.words);
-      return raw;
-    }
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) raw.words[i] = 0;
-    for (int i = 0; i < (w.shape.cols - col) * int(sizeof(Number)); ++i) {
-      raw.words[i / 4] |= uint32_t(at[i]) << (8 * (i % 4));
-    }
+    load_part<WHOLE>(at, (w.shape.cols - col) * int(sizeof(Number)), raw.words);
     return raw;
   }
+  __device__ static bool is_whole(const Source& w) { return has_whole_rows(w, kCols); }
 };
 
-struct Bf16Codec : PlainCodec<uint16_t> {
+template <bool WHOLE>
+struct Bf16 : PlainCodec<uint16_t, WHOLE> {
+  using Whole = Bf16<true>;
+  using Raw = typename PlainCodec<uint16_t, WHOLE>::Raw;
+  static constexpr int kCols = 8;
   __device__ static void unpack(const Raw& raw, uint32_t (&pairs)[kCols / 2]) {
 #pragma unroll
     for (int i = 0; i < kCols / 2; ++i) pairs[i] = raw.words[i];
   }
 };
 
-struct F16Codec : PlainCodec<uint16_t> {
+template <bool WHOLE>
+struct F16 : PlainCodec<uint16_t, WHOLE> {
+  using Whole = F16<true>;
+  using Raw = typename PlainCodec<uint16_t, WHOLE>::Raw;
+  static constexpr int kCols = 8;
   __device__ static void unpack(const Raw& raw, uint32_t (&pairs)[kCols / 2]) {
 #pragma unroll
     for (int i = 0; i < kCols / 2; ++i) {
@@ -136,7 +163,11 @@ struct F16Codec : PlainCodec<uint16_t> {
   }
 };
 
-struct F32Codec : PlainCodec<uint32_t> {
+template <bool WHOLE>
+struct F32 : PlainCodec<uint32_t, WHOLE> {
+  using Whole = F32<true>;
+  using Raw = typename PlainCodec<uint32_t, WHOLE>::Raw;
+  static constexpr int kCols = 8;
   __device__ static void unpack(const Raw& raw, uint32_t (&pairs)[kCols / 2]) {
 #pragma unroll
     for (int i = 0; i < kCols / 2; ++i) {
@@ -144,6 +175,10 @@ struct F32Codec : PlainCodec<uint32_t> {
     }
   }
 };
+
+using Bf16Codec = Bf16<false>;
+using F16Codec = F16<false>;
+using F32Codec = F32<false>;
 
 // Blocks of 32 numbers: BYTES each, of which CODES come last.
 template <int BYTES, int CODES>
@@ -155,6 +190,7 @@ struct BlockCodec {
     uint32_t head;
     uint32_t codes[CODES / 4];
   };
+  __device__ static bool is_whole(const Source&) { return true; }
   __device__ static const uint8_t* block(const Source& w, int row, int col) {
     return w.data + size_t(row) * w.shape.row_bytes + size_t(col / 32) * BYTES;
   }
@@ -175,6 +211,7 @@ __device__ inline void unpack_nibbles(const uint32_t (&codes)[4], float scale, f
 }
 
 struct Q4_0Codec : BlockCodec<18, 16> {
+  using Whole = Q4_0Codec;
   __device__ static Raw load(const Source& w, int row, int col) {
     const uint8_t* const at = block(w, row, col);
     Raw raw;
@@ -189,6 +226,7 @@ struct Q4_0Codec : BlockCodec<18, 16> {
 };
 
 struct Q4_1Codec : BlockCodec<20, 16> {
+  using Whole = Q4_1Codec;
   __device__ static Raw load(const Source& w, int row, int col) {
     const uint8_t* const at = block(w, row, col);
     Raw raw;
@@ -202,6 +240,7 @@ struct Q4_1Codec : BlockCodec<20, 16> {
 };
 
 struct Q8_0Codec : BlockCodec<34, 32> {
+  using Whole = Q8_0Codec;
   __device__ static Raw load(const Source& w, int row, int col) {
     const uint8_t* const at = block(w, row, col);
     Raw raw;
@@ -223,6 +262,8 @@ struct Q8_0Codec : BlockCodec<34, 32> {
 
 // Superblocks of 256 in 8 sub-blocks of 32, each with a scale and a minimum of 6 bits.
 struct Q4_KCodec {
+  using Whole = Q4_KCodec;
+  __device__ static bool is_whole(const Source&) { return true; }
   static constexpr int kCols = 32;
   static constexpr bool kSplitsNibbles = false;
   static constexpr float kUnit = 1.0F;
@@ -258,6 +299,8 @@ struct Q4_KCodec {
 
 // Superblocks of 256 in 16 sub-blocks of 16; 210 bytes: low nibbles, high pairs of bits, int8 scales, d.
 struct Q6_KCodec {
+  using Whole = Q6_KCodec;
+  __device__ static bool is_whole(const Source&) { return true; }
   static constexpr int kCols = 32;
   static constexpr bool kSplitsNibbles = false;
   static constexpr float kUnit = 1.0F;
@@ -306,7 +349,10 @@ __device__ inline void spread_e2m1(uint32_t word, uint32_t (&pairs)[4]) {
 }
 
 // A lane's 32 columns have two e4m3 scales. A code times a scale has at most 6 bits: exact.
-struct Nvfp4Codec {
+template <bool WHOLE>
+struct Nvfp4 {
+  using Whole = Nvfp4<true>;
+  __device__ static bool is_whole(const Source& w) { return has_whole_rows(w, kCols); }
   static constexpr int kCols = 32;
   static constexpr bool kSplitsNibbles = true;
   static constexpr float kUnit = 0x1p26F;
@@ -316,8 +362,9 @@ struct Nvfp4Codec {
   };
   __device__ static Raw load(const Source& w, int row, int col) {
     Raw raw;
-    load_maybe_aligned(w.data + size_t(row) * w.shape.row_bytes + col / 2, raw.codes);
-    raw.scales = load_u16(w.scales + size_t(row) * w.shape.scale_row_bytes + col / 16);
+    load_row<WHOLE>(w.data + size_t(row) * w.shape.row_bytes + col / 2, raw.codes);
+    const uint8_t* const scales = w.scales + size_t(row) * w.shape.scale_row_bytes + col / 16;
+    raw.scales = WHOLE ? load_even_u16(scales) : load_u16(scales);
     return raw;
   }
   // 2^100 of an e4m3 scale, twice.
@@ -337,6 +384,8 @@ struct Nvfp4Codec {
   }
 };
 
+using Nvfp4Codec = Nvfp4<false>;
+
 // e2m1 codes of 32 columns, all with one scale of a power of two.
 __device__ inline void unpack_mxfp4(const uint32_t (&codes)[4], uint32_t exponent, uint32_t (&pairs)[16]) {
   const float scale = e8m0(exponent);
@@ -353,7 +402,10 @@ __device__ inline void unpack_mxfp4(const uint32_t (&codes)[4], uint32_t exponen
   }
 }
 
-struct Mxfp4Codec {
+template <bool WHOLE>
+struct Mxfp4 {
+  using Whole = Mxfp4<true>;
+  __device__ static bool is_whole(const Source& w) { return has_whole_rows(w, kCols); }
   static constexpr int kCols = 32;
   static constexpr bool kSplitsNibbles = true;
   static constexpr float kUnit = 1.0F;
@@ -363,15 +415,20 @@ struct Mxfp4Codec {
   };
   __device__ static Raw load(const Source& w, int row, int col) {
     Raw raw;
-    load_maybe_aligned(w.data + size_t(row) * w.shape.row_bytes + col / 2, raw.codes);
+    load_row<WHOLE>(w.data + size_t(row) * w.shape.row_bytes + col / 2, raw.codes);
     raw.exponent = w.scales[size_t(row) * w.shape.scale_row_bytes + col / 32];
     return raw;
   }
   __device__ static void unpack(const Raw& raw, uint32_t (&pairs)[16]) { unpack_mxfp4(raw.codes, raw.exponent, pairs); }
 };
 
+using Mxfp4Codec = Mxfp4<false>;
+
 // e4m3 numbers times a scale that a block of rows and columns shares.
-struct Fp8Codec {
+template <bool WHOLE>
+struct Fp8 {
+  using Whole = Fp8<true>;
+  __device__ static bool is_whole(const Source& w) { return has_whole_rows(w, kCols); }
   static constexpr int kCols = 16;
   static constexpr bool kSplitsNibbles = false;
   static constexpr float kUnit = 1.0F;
@@ -399,13 +456,7 @@ struct Fp8Codec {
     Raw raw;
     const uint8_t* const at = w.data + size_t(row) * w.shape.row_bytes + col;
     raw.scale = scale_at(w, row, col);
-    if (col + kCols <= w.shape.cols) {
-      load_maybe_aligned(at, raw.codes);
-      return raw;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) raw.codes[i] = 0;
-    for (int i = 0; i < w.shape.cols - col; ++i) raw.codes[i / 4] |= uint32_t(at[i]) << (8 * (i % 4));
+    load_part<WHOLE>(at, w.shape.cols - col, raw.codes);
     return raw;
   }
   __device__ static void unpack(const Raw& raw, uint32_t (&pairs)[8]) {
@@ -416,5 +467,7 @@ struct Fp8Codec {
     }
   }
 };
+
+using Fp8Codec = Fp8<false>;
 
 }  // namespace penstock::gpu

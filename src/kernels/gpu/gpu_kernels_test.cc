@@ -260,7 +260,6 @@ ExpertResults run_experts(Gpu& gpu, const ExpertsCase& c) {
     pool.insert(pool.begin(), slot.begin(), slot.end());
   }
   experts.pool = gpu.upload(pool);
-  experts.slots = gpu.upload(slots);
   experts.factors = gpu.upload(factors);
 
   std::mt19937 random(3);
@@ -275,8 +274,13 @@ ExpertResults run_experts(Gpu& gpu, const ExpertsCase& c) {
   const auto n_groups = gpu.make<int32_t>(1);
   const auto row_of = gpu.make<int32_t>(n_rows);
   const auto token_of = gpu.make<int32_t>(n_rows);
-  EXPECT_TRUE(gpu_router_group(gpu.queue(), router, c.n_tokens, gpu.upload(chosen), groups,
-                               n_groups, row_of, token_of));
+  EXPECT_TRUE(gpu_router_group(gpu.queue(), router, c.n_tokens,
+                               {.slots = gpu.upload(slots),
+                                .experts = gpu.upload(chosen),
+                                .groups = groups,
+                                .n_groups = n_groups,
+                                .row_of = row_of,
+                                .token_of = token_of}));
   const GpuAssignments assignments = {
       .n_tokens = c.n_tokens,
       .top_k = c.top_k,
@@ -386,8 +390,32 @@ TEST_F(GpuKernelTest, RoutersChooseAsTheReferenceDoes) {
       const auto weights = gpu.make<float>(kTokens * k);
       const auto bias =
           c.has_bias ? gpu.upload(random_floats(c.router.n_experts, 4, 0.1F)) : DeviceSpan<float>{};
-      EXPECT_TRUE(gpu_router_choose(gpu.queue(), c.router, kTokens, gpu.upload(logits), bias,
-                                    experts, weights));
+      // A few tokens by one kernel, many by two.
+      const int64_t n_few = 7;
+      const auto groups = gpu.make<GpuExpertGroup>(n);
+      const auto n_groups = gpu.make<int32_t>(1);
+      const auto rest = [&](const auto& span, size_t each) {
+        const size_t first = n_few * each;
+        return span.subspan(first, span.size() - first);
+      };
+      const auto all = gpu.upload(logits);
+      const GpuRouting routing = {.slots = gpu.upload(std::vector<int32_t>(n, 3)),
+                                  .experts = experts,
+                                  .weights = weights,
+                                  .groups = groups,
+                                  .n_groups = n_groups,
+                                  .row_of = gpu.make<int32_t>(kTokens * k),
+                                  .token_of = gpu.make<int32_t>(kTokens * k)};
+      EXPECT_TRUE(gpu_route(gpu.queue(), c.router, n_few, all, bias, routing));
+      int32_t n_grouped = 0;
+      std::vector<GpuExpertGroup> found = gpu.download(groups);
+      found.resize(static_cast<size_t>(gpu.download(n_groups)[0]));
+      for (const GpuExpertGroup& group : found) n_grouped += group.n_rows;
+      EXPECT_EQ(n_grouped, n_few * c.router.top_k);
+      GpuRouting of_rest = routing;
+      of_rest.experts = rest(experts, k);
+      of_rest.weights = rest(weights, k);
+      EXPECT_TRUE(gpu_route(gpu.queue(), c.router, kTokens - n_few, rest(all, n), bias, of_rest));
       return std::pair{gpu.download(experts), gpu.download(weights)};
     };
     const auto [found, expected] = both(run);
@@ -431,7 +459,12 @@ TEST_F(GpuKernelTest, GroupsHoldEachAssignmentOnce) {
     const auto row_of = gpu.make<int32_t>(chosen.size());
     const auto token_of = gpu.make<int32_t>(chosen.size());
     ASSERT_TRUE(gpu_router_group(gpu.queue(), {.n_experts = n_experts, .top_k = kTopK}, kTokens,
-                                 gpu.upload(chosen), groups, n_groups, row_of, token_of));
+                                 {.slots = gpu.upload(chosen),
+                                  .experts = gpu.upload(chosen),
+                                  .groups = groups,
+                                  .n_groups = n_groups,
+                                  .row_of = row_of,
+                                  .token_of = token_of}));
     const auto rows = gpu.download(row_of);
     const auto tokens = gpu.download(token_of);
     std::vector<int32_t> expert_of(chosen.size(), -1);

@@ -25,7 +25,7 @@ struct GpuExpertGroup {
   int32_t expert = 0;     // within the layer
   int32_t first_row = 0;  // of the step's assignments, grouped by expert
   int32_t n_rows = 0;
-  int32_t unused = 0;
+  int32_t slot = 0;  // where the expert is
 };
 
 // Where the parts of an expert are in a slot, in bytes.

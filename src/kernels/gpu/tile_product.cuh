@@ -2,6 +2,8 @@
 // sum is fixed by the matrix alone, so a token's result does not depend on its neighbours, their number or the launch.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/gpu/codecs.cuh"
 #include "kernels/gpu/numbers.cuh"
 
@@ -9,7 +11,7 @@ namespace penstock::gpu {
 
 constexpr int kTileRows = 16;    // of weights, which a thread block works on
 constexpr int kTileTokens = 8;   // that one tensor core instruction takes
-constexpr int kWarps = 8;        // of a thread block: each has its share of the columns
+constexpr int kWarps = 8;        // of a thread block
 constexpr int kThreads = 32 * kWarps;
 
 // Rows of bf16: row i of the product's tokens is row `of[i]`, or i itself where `of` is null. Rows begin on 16 bytes.
@@ -30,15 +32,19 @@ __device__ inline void multiply_add(float (&sum)[4], uint32_t a0, uint32_t a1, u
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// COLS numbers of a token from column `col`, as pairs; 0 behind the row's end.
-template <int COLS>
+// COLS numbers of a token from column `col`, as pairs; 0 behind the row's end. WHOLE: there is either all of them or nothing.
+template <int COLS, bool WHOLE>
 __device__ inline void load_token(const uint16_t* row, int col, int cols, uint32_t (&pairs)[COLS / 2]) {
-  if (col + COLS <= cols) {
+  if (WHOLE ? col < cols : col + COLS <= cols) {
     load_aligned(reinterpret_cast<const uint8_t*>(row + col), pairs);
     return;
   }
 #pragma unroll
   for (int i = 0; i < COLS / 2; ++i) {
+    if constexpr (WHOLE) {
+      pairs[i] = 0;
+      continue;
+    }
     const uint32_t low = col + 2 * i < cols ? row[col + 2 * i] : 0;
     const uint32_t high = col + 2 * i + 1 < cols ? row[col + 2 * i + 1] : 0;
     pairs[i] = low | high << 16;
@@ -56,29 +62,59 @@ __device__ inline void split_pairs(uint32_t (&pairs)[PAIRS]) {
   }
 }
 
-// Has the thread block's rows on their way into the L2 cache.
-__device__ inline void prefetch_rows(const Source& w, int first_row) {
-  constexpr int kLine = 128;
-  const int n_rows = min(kTileRows, w.shape.rows - first_row);
-  const uint8_t* const begin = w.data + size_t(first_row) * w.shape.row_bytes;
-  const size_t bytes = size_t(n_rows) * w.shape.row_bytes;
-  for (size_t at = threadIdx.x * kLine; at < bytes; at += kThreads * kLine) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(begin + at));
+// Pairs of the weights that one lane multiplies at a time: kCols columns of two rows.
+template <class Codec>
+struct LaneWeights {
+  typename Codec::Raw row0, row1;
+
+  __device__ void load(const Source& w, int first_row, int second_row, int col) {
+    row0 = Codec::load(w, first_row, col);
+    row1 = Codec::load(w, second_row, col);
+  }
+};
+
+// Adds the products of one lane's columns, [col, col + kCols), to the sums of TILES tiles, of which n_tiles have tokens. All
+// lanes of a warp come here together: the instruction needs them. A lane behind the row's end multiplies zeros.
+template <class Codec, int TILES>
+__device__ inline void multiply_columns(const LaneWeights<Codec>& weights, int col, int cols, const uint16_t* const (&x)[TILES],
+                                        int n_tiles, float (&sums)[TILES][4]) {
+  constexpr int kPairs = Codec::kCols / 2;
+  uint32_t a0[kPairs], a1[kPairs];
+  if (col < cols) {
+    Codec::unpack(weights.row0, a0);
+    Codec::unpack(weights.row1, a1);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) a0[i] = a1[i] = 0;
+  }
+#pragma unroll
+  for (int tile = 0; tile < TILES; ++tile) {
+    if (tile >= n_tiles) break;
+    uint32_t b[kPairs];
+    load_token<Codec::kCols, std::is_same_v<Codec, typename Codec::Whole>>(x[tile], col, cols, b);
+    if constexpr (Codec::kSplitsNibbles) split_pairs(b);
+#pragma unroll
+    for (int i = 0; i < kPairs; i += 2) {
+      multiply_add(sums[tile], a0[i], a1[i], a0[i + 1], a1[i + 1], b[i], b[i + 1]);
+    }
   }
 }
 
-// This warp's part of 16 rows times 8 * TILES tokens. Each four lanes of a warp (lane % 4) take kCols columns side by side of
-// two rows (lane / 4 and 8 more) and the same columns of token lane / 4: which of a tensor core's columns they are does not
-// matter as long as weights and tokens agree.
+// A warp's part of 16 rows times 8 * TILES tokens: of the columns, it is `part` of SPLIT. Each four lanes of a warp (lane % 4)
+// take kCols columns side by side of two rows (lane / 4 and 8 more) and the same columns of token lane / 4: which of a tensor
+// core's columns they are does not matter as long as weights and tokens agree.
 // sums[tile]: rows lane / 4 (0, 1) and 8 more (2, 3), tokens 8 tile + 2 (lane % 4) (0, 2) and one more (1, 3)
-template <class Codec, int TILES>
-__device__ inline void multiply_warp(const Source& w, int first_row, const Tokens& tokens, int first_token, float (&sums)[TILES][4]) {
-  constexpr int kCols = Codec::kCols;
+// With one tile a lane has AHEAD steps' loads on their way at a time: it is them that few tokens wait for. WAITS: the tokens
+// are there once it is the kernel's turn, for which this waits; the first weights are on their way by then.
+template <class Codec, int TILES, int SPLIT, int AHEAD, bool WAITS>
+__device__ inline void multiply_part(const Source& w, int first_row, const Tokens& tokens, int first_token, int part,
+                                     float (&sums)[TILES][4]) {
+  constexpr int kStep = SPLIT * 4 * Codec::kCols;
   const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
   const int last_row = w.shape.rows - 1;
   const int row0 = min(first_row + lane / 4, last_row);
   const int row1 = min(first_row + lane / 4 + 8, last_row);
+  const int cols = w.shape.cols;
   const int n_tiles = min(TILES, (tokens.n - first_token + kTileTokens - 1) / kTileTokens);
   const uint16_t* x[TILES];
 #pragma unroll
@@ -87,41 +123,49 @@ __device__ inline void multiply_warp(const Source& w, int first_row, const Token
 #pragma unroll
     for (float& sum : sums[tile]) sum = 0;
   }
-  constexpr int kStep = kWarps * 4 * kCols;
-  int col = (warp * 4 + lane % 4) * kCols;
-  // All lanes of a warp go on together: the instruction needs them. A lane behind the end multiplies zeros.
-  const int n_steps = (w.shape.cols - warp * 4 * kCols + kStep - 1) / kStep;
-  typename Codec::Raw next0, next1;
-  if (n_steps > 0 && col < w.shape.cols) {
-    next0 = Codec::load(w, row0, col);
-    next1 = Codec::load(w, row1, col);
-  }
-  for (int step = 0; step < n_steps; ++step, col += kStep) {
-    const bool is_there = col < w.shape.cols;
-    const typename Codec::Raw raw0 = next0, raw1 = next1;
-    if (col + kStep < w.shape.cols) {
-      next0 = Codec::load(w, row0, col + kStep);
-      next1 = Codec::load(w, row1, col + kStep);
-    }
-    uint32_t a0[kCols / 2], a1[kCols / 2];
-    if (is_there) {
-      Codec::unpack(raw0, a0);
-      Codec::unpack(raw1, a1);
-    } else {
+  const int first_col = (part * 4 + lane % 4) * Codec::kCols;
+  const int n_steps = (cols - part * 4 * Codec::kCols + kStep - 1) / kStep;
+  if constexpr (TILES == 1) {
+    constexpr int kWords = 2 * sizeof(typename Codec::Raw) / 4;
+    constexpr int kMostWords = 64;  // of a lane's registers
+    constexpr int kAhead = AHEAD * kWords <= kMostWords ? AHEAD : kMostWords / kWords;
+    if (WAITS && n_steps <= 0) wait_for_turn();
+    for (int step = 0; step < n_steps; step += kAhead) {
+      LaneWeights<Codec> weights[kAhead];
 #pragma unroll
-      for (int i = 0; i < kCols / 2; ++i) a0[i] = a1[i] = 0;
-    }
+      for (int i = 0; i < kAhead; ++i) {
+        const int col = first_col + (step + i) * kStep;
+        if (col < cols) weights[i].load(w, row0, row1, col);
+      }
+      if (WAITS && step == 0) wait_for_turn();
 #pragma unroll
-    for (int tile = 0; tile < TILES; ++tile) {
-      if (tile >= n_tiles) break;
-      uint32_t b[kCols / 2];
-      load_token<kCols>(x[tile], col, w.shape.cols, b);
-      if constexpr (Codec::kSplitsNibbles) split_pairs(b);
-#pragma unroll
-      for (int i = 0; i < kCols / 2; i += 2) {
-        multiply_add(sums[tile], a0[i], a1[i], a0[i + 1], a1[i + 1], b[i], b[i + 1]);
+      for (int i = 0; i < kAhead; ++i) {
+        if (step + i >= n_steps) break;
+        multiply_columns<Codec, TILES>(weights[i], first_col + (step + i) * kStep, cols, x, n_tiles, sums);
       }
     }
+  } else {
+    // Many: the next columns are fetched while these are multiplied.
+    LaneWeights<Codec> next;
+    if (first_col < cols) next.load(w, row0, row1, first_col);
+    if (WAITS) wait_for_turn();
+    for (int step = 0; step < n_steps; ++step) {
+      const LaneWeights<Codec> weights = next;
+      const int col = first_col + step * kStep;
+      if (col + kStep < cols) next.load(w, row0, row1, col + kStep);
+      multiply_columns<Codec, TILES>(weights, col, cols, x, n_tiles, sums);
+    }
+  }
+}
+
+template <class Codec, int TILES, int SPLIT, int AHEAD, bool WAITS>
+__device__ inline void multiply_warp(const Source& w, int first_row, const Tokens& tokens, int first_token, int part,
+                                     float (&sums)[TILES][4]) {
+  using Whole = typename Codec::Whole;
+  if (Whole::is_whole(w)) {
+    multiply_part<Whole, TILES, SPLIT, AHEAD, WAITS>(w, first_row, tokens, first_token, part, sums);
+  } else if constexpr (!std::is_same_v<Codec, Whole>) {
+    multiply_part<Codec, TILES, SPLIT, 1, WAITS>(w, first_row, tokens, first_token, part, sums);
   }
 }
 
@@ -143,12 +187,12 @@ __device__ inline void share_sums(const float (&sums)[TILES][4], WarpSums<TILES>
   }
 }
 
-// The whole sum, in the order of the warps.
-template <int TILES>
-__device__ inline float sum_of(const WarpSums<TILES>& shared, int token, int row) {
+// The sum of N warps, in their order.
+template <int TILES, int N>
+__device__ inline float sum_of(const WarpSums<TILES>& shared, int first_warp, int token, int row) {
   float sum = 0;
 #pragma unroll
-  for (int warp = 0; warp < kWarps; ++warp) sum += shared[warp][token][row];
+  for (int warp = first_warp; warp < first_warp + N; ++warp) sum += shared[warp][token][row];
   return sum;
 }
 

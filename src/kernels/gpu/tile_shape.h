@@ -7,7 +7,8 @@ namespace penstock {
 
 inline constexpr int kGpuTileRows = 16;
 inline constexpr int kGpuTileTokens = 8;
-inline constexpr uint32_t kGpuTileThreads = 256;
+inline constexpr int kGpuTileWarps = 8;  // of a thread block
+inline constexpr uint32_t kGpuTileThreads = 32 * kGpuTileWarps;
 
 // Tiles of tokens that a thread block takes at once, of the two numbers that kernels are compiled
 // for.

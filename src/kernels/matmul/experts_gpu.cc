@@ -32,9 +32,9 @@ Result<void> gpu_experts_gate_up(const GpuQueue& queue, const GpuExperts& expert
                        .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
                        .thread_block = {kGpuTileThreads},
                        .waits_itself = true},
-                      {experts.pool, experts.slot_bytes, experts.slots, experts.factors,
-                       experts.gate, experts.up, shape, assignments.groups, assignments.n_groups,
-                       assignments.token_of, x.data, x.stride, act.data, act.stride});
+                      {experts.pool, experts.slot_bytes, experts.factors, experts.gate, experts.up,
+                       shape, assignments.groups, assignments.n_groups, assignments.token_of,
+                       x.data, x.stride, act.data, act.stride});
 }
 
 Result<void> gpu_experts_down(const GpuQueue& queue, const GpuExperts& experts,
@@ -45,18 +45,18 @@ Result<void> gpu_experts_down(const GpuQueue& queue, const GpuExperts& experts,
                                          gpu_token_tiles(assignments.n_tokens));
   return queue.launch(
       {.kernel = kernel,
-       .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
+       .grid = {blocks_for(shape.rows, kGpuTileRows * kGpuTileWarps), most_groups(assignments)},
        .thread_block = {kGpuTileThreads},
        .waits_itself = true},
-      {experts.pool, experts.slot_bytes, experts.slots, experts.factors, experts.down, shape,
-       assignments.groups, assignments.n_groups, act.data, act.stride, y.data, y.stride});
+      {experts.pool, experts.slot_bytes, experts.factors, experts.down, shape, assignments.groups,
+       assignments.n_groups, act.data, act.stride, y.data, y.stride});
 }
 
 Result<void> gpu_experts_combine(const GpuQueue& queue, const GpuAssignments& assignments,
                                  GpuRows<const float> y, GpuRows<float> x) {
   constexpr uint32_t kThreads = 256;
   return queue.launch({.kernel = "experts_combine",
-                       .grid = {static_cast<uint32_t>(x.n_rows)},
+                       .grid = {blocks_for(x.cols, kThreads), static_cast<uint32_t>(x.n_rows)},
                        .thread_block = {kThreads},
                        .waits_itself = true},
                       {y.data, y.stride, assignments.row_of, assignments.weights, assignments.top_k,

@@ -10,98 +10,94 @@ using Group = GpuExpertGroup;
 struct Experts {
   const uint8_t* pool;
   uint64_t slot_bytes;
-  const int32_t* slots;    // [n_experts]
   const float* factors;    // [n_experts, 3]: gate, up, down
-  __device__ Source matrix(int expert, int which, GpuExpertPart part, GpuMatrixShape shape) const {
-    const uint8_t* const slot = pool + uint64_t(slots[expert]) * slot_bytes;
-    shape.scale = factors[3 * expert + which];
+  __device__ Source matrix(const Group& group, int which, GpuExpertPart part, GpuMatrixShape shape) const {
+    const uint8_t* const slot = pool + uint64_t(group.slot) * slot_bytes;
+    shape.scale = factors[3 * group.expert + which];
     return {slot + part.data, shape.scale_row_bytes > 0 ? slot + part.scales : nullptr, shape};
   }
 };
 
-// act[row] = swiglu(Wg x, Wu x) of the group's rows, as bf16.  Grid: [row tiles of expert_dim, groups].
+// act[row] = swiglu(Wg x, Wu x) of the group's rows, as bf16.  Grid: [row tiles of expert_dim, groups]. Half of the warps
+// multiply the gate's rows, half up's.
 template <class Codec, int TILES>
 __device__ inline void gate_up(const Experts& experts, GpuExpertPart gate, GpuExpertPart up, GpuMatrixShape shape,
                                const Group* groups, const int32_t* n_groups, const int32_t* token_of, const uint16_t* x,
                                int64_t x_stride, uint16_t* act, int64_t act_stride) {
   wait_for_turn();
+  const Group group = groups[blockIdx.y];  // on its way before it is known to be one
   if (blockIdx.y >= *n_groups) return;
   __shared__ WarpSums<TILES> shared;
-  const Group group = groups[blockIdx.y];
-  const Source gate_weights = experts.matrix(group.expert, 0, gate, shape);
-  const Source up_weights = experts.matrix(group.expert, 1, up, shape);
+  constexpr int kHalf = kWarps / 2;
+  const int warp = threadIdx.x / 32;
+  const bool is_gate = warp < kHalf;
+  const Source weights =
+      experts.matrix(group, is_gate ? 0 : 1, {is_gate ? gate.data : up.data, is_gate ? gate.scales : up.scales}, shape);
+  const float gate_factor = Codec::kUnit * experts.factors[3 * group.expert];
+  const float up_factor = Codec::kUnit * experts.factors[3 * group.expert + 1];
   const int first_row = blockIdx.x * kTileRows;
   const Tokens tokens = {x, x_stride, token_of + group.first_row, group.n_rows};
-  constexpr int kValues = TILES * kTileTokens * kTileRows;
-  constexpr int kPerThread = (kValues + kThreads - 1) / kThreads;
-  for (int first_token = 0; first_token < group.n_rows; first_token += TILES * kTileTokens) {
-    float gates[kPerThread];
-    // One copy of the product in the program, run twice: these kernels are many, and each is large.
-#pragma unroll 1
-    for (int which = 0; which < 2; ++which) {
-      const Source weights = which == 0 ? gate_weights : up_weights;
-      const float factor = Codec::kUnit * weights.shape.scale;
-      float sums[TILES][4];
-      multiply_warp<Codec, TILES>(weights, first_row, tokens, first_token, sums);
-      share_sums<TILES>(sums, shared);
-      __syncthreads();
-#pragma unroll
-      for (int k = 0; k < kPerThread; ++k) {
-        const int i = threadIdx.x + k * kThreads;
-        if (i >= kValues) break;
-        const float value = sum_of<TILES>(shared, i / kTileRows, i % kTileRows) * factor;
-        const int row = first_row + i % kTileRows;
-        const int token = first_token + i / kTileRows;
-        if (which == 0) {
-          gates[k] = value;
-        } else if (row < shape.rows && token < group.n_rows) {
-          act[(group.first_row + token) * act_stride + row] = bf16_of(swiglu(gates[k], value));
-        }
-      }
-      __syncthreads();
-    }
-  }
-}
-
-// y[row] = Wd act of the group's rows.  Grid: [row tiles of hidden, groups].
-template <class Codec, int TILES>
-__device__ inline void down(const Experts& experts, GpuExpertPart part, GpuMatrixShape shape, const Group* groups,
-                            const int32_t* n_groups, const uint16_t* act, int64_t act_stride, float* y, int64_t y_stride) {
-  wait_for_turn();
-  if (blockIdx.y >= *n_groups) return;
-  __shared__ WarpSums<TILES> shared;
-  const Group group = groups[blockIdx.y];
-  const Source weights = experts.matrix(group.expert, 2, part, shape);
-  const int first_row = blockIdx.x * kTileRows;
-  const Tokens tokens = {act + group.first_row * act_stride, act_stride, nullptr, group.n_rows};
   for (int first_token = 0; first_token < group.n_rows; first_token += TILES * kTileTokens) {
     float sums[TILES][4];
-    multiply_warp<Codec, TILES>(weights, first_row, tokens, first_token, sums);
+    multiply_warp<Codec, TILES, kHalf, 2, /*WAITS=*/false>(weights, first_row, tokens, first_token, warp % kHalf, sums);
     share_sums<TILES>(sums, shared);
     __syncthreads();
     for (int i = threadIdx.x; i < TILES * kTileTokens * kTileRows; i += kThreads) {
       const int row = first_row + i % kTileRows;
       const int token = first_token + i / kTileRows;
       if (row >= shape.rows || token >= group.n_rows) continue;
-      y[(group.first_row + token) * y_stride + row] =
-          sum_of<TILES>(shared, i / kTileRows, i % kTileRows) * (Codec::kUnit * weights.shape.scale);
+      const float gate_value =
+          sum_of<TILES, kHalf>(shared, 0, i / kTileRows, i % kTileRows) * gate_factor;
+      const float up_value =
+          sum_of<TILES, kHalf>(shared, kHalf, i / kTileRows, i % kTileRows) * up_factor;
+      act[(group.first_row + token) * act_stride + row] = bf16_of(swiglu(gate_value, up_value));
     }
     __syncthreads();
   }
 }
 
-// x[t] += sum over k of weight[t, k] * y[row_of[t, k]], the heaviest first.  Grid: [tokens].
+// y[row] = Wd act of the group's rows.  Grid: [row tiles of hidden / kWarps, groups]. A warp, a tile of rows: an expert is too
+// narrow for more of them.
+template <class Codec, int TILES>
+__device__ inline void down(const Experts& experts, GpuExpertPart part, GpuMatrixShape shape, const Group* groups,
+                            const int32_t* n_groups, const uint16_t* act, int64_t act_stride, float* y, int64_t y_stride) {
+  wait_for_turn();
+  const Group group = groups[blockIdx.y];  // on its way before it is known to be one
+  if (blockIdx.y >= *n_groups) return;
+  const Source weights = experts.matrix(group, 2, part, shape);
+  const int first_row = (blockIdx.x * kWarps + threadIdx.x / 32) * kTileRows;
+  if (first_row >= shape.rows) return;
+  const float factor = Codec::kUnit * weights.shape.scale;
+  const int lane = threadIdx.x % 32;
+  const Tokens tokens = {act + group.first_row * act_stride, act_stride, nullptr, group.n_rows};
+  for (int first_token = 0; first_token < group.n_rows; first_token += TILES * kTileTokens) {
+    float sums[TILES][4];
+    multiply_warp<Codec, TILES, 1, 3, /*WAITS=*/false>(weights, first_row, tokens, first_token, 0, sums);
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int token = first_token + tile * kTileTokens + 2 * (lane % 4) + i % 2;
+        const int row = first_row + lane / 4 + i / 2 * 8;
+        if (row < shape.rows && token < group.n_rows) y[(group.first_row + token) * y_stride + row] = sums[tile][i] * factor;
+      }
+    }
+  }
+}
+
+// x[t] += sum over k of weight[t, k] * y[row_of[t, k]], the heaviest first.  Grid: [columns / threads, tokens].
 __device__ inline void combine(const float* y, int64_t y_stride, const int32_t* row_of, const float* weights, int top_k,
                                float* x, int64_t x_stride, int cols) {
   wait_for_turn();
-  const int64_t token = blockIdx.x;
-  for (int col = threadIdx.x; col < cols; col += blockDim.x) {
-    float sum = 0;
-    for (int k = 0; k < top_k; ++k) {
-      sum += weights[token * top_k + k] * y[row_of[token * top_k + k] * y_stride + col];
-    }
-    x[token * x_stride + col] += sum;
+  const int64_t token = blockIdx.y;
+  const int col = blockIdx.x * blockDim.x + threadIdx.x;
+  if (col >= cols) return;
+  float sum = 0;
+#pragma unroll 8
+  for (int k = 0; k < top_k; ++k) {
+    sum += weights[token * top_k + k] * y[row_of[token * top_k + k] * y_stride + col];
   }
+  x[token * x_stride + col] += sum;
 }
 
 }  // namespace penstock::gpu
@@ -111,18 +107,18 @@ using penstock::GpuExpertPart;
 using penstock::GpuMatrixShape;
 
 #define PENSTOCK_EXPERTS(FORMAT, CODEC, TILES)                                                                         \
-  extern "C" __global__ void __launch_bounds__(penstock::gpu::kThreads) experts_gate_up_##FORMAT##_##TILES(            \
-      const uint8_t* pool, uint64_t slot_bytes, const int32_t* slots, const float* factors, GpuExpertPart gate,        \
+  extern "C" __global__ void __launch_bounds__(penstock::gpu::kThreads, TILES == 1 ? 3 : 1) experts_gate_up_##FORMAT##_##TILES(            \
+      const uint8_t* pool, uint64_t slot_bytes, const float* factors, GpuExpertPart gate,        \
       GpuExpertPart up, GpuMatrixShape shape, const GpuExpertGroup* groups, const int32_t* n_groups,                   \
       const int32_t* token_of, const uint16_t* x, int64_t x_stride, uint16_t* act, int64_t act_stride) {               \
-    penstock::gpu::gate_up<penstock::gpu::CODEC, TILES>({pool, slot_bytes, slots, factors}, gate, up, shape, groups,   \
+    penstock::gpu::gate_up<penstock::gpu::CODEC, TILES>({pool, slot_bytes, factors}, gate, up, shape, groups,   \
                                                         n_groups, token_of, x, x_stride, act, act_stride);             \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(penstock::gpu::kThreads) experts_down_##FORMAT##_##TILES(               \
-      const uint8_t* pool, uint64_t slot_bytes, const int32_t* slots, const float* factors, GpuExpertPart part,        \
+  extern "C" __global__ void __launch_bounds__(penstock::gpu::kThreads, TILES == 1 ? 2 : 1) experts_down_##FORMAT##_##TILES(               \
+      const uint8_t* pool, uint64_t slot_bytes, const float* factors, GpuExpertPart part,        \
       GpuMatrixShape shape, const GpuExpertGroup* groups, const int32_t* n_groups, const uint16_t* act,                \
       int64_t act_stride, float* y, int64_t y_stride) {                                                                \
-    penstock::gpu::down<penstock::gpu::CODEC, TILES>({pool, slot_bytes, slots, factors}, part, shape, groups,          \
+    penstock::gpu::down<penstock::gpu::CODEC, TILES>({pool, slot_bytes, factors}, part, shape, groups,          \
                                                      n_groups, act, act_stride, y, y_stride);                          \
   }
 #define PENSTOCK_EXPERTS_OF(FORMAT, CODEC) PENSTOCK_EXPERTS(FORMAT, CODEC, 1) PENSTOCK_EXPERTS(FORMAT, CODEC, 8)

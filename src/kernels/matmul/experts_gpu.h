@@ -20,7 +20,6 @@ struct GpuExperts {
   GpuExpertPart gate = {}, up = {}, down = {};  // in a slot
   ConstDeviceBytes pool = {};
   uint64_t slot_bytes = 0;               // a multiple of 16
-  DeviceSpan<const int32_t> slots = {};  // [n_experts], of each expert
   DeviceSpan<const float> factors = {};  // [n_experts, 3]: of gate, up and down
 };
 

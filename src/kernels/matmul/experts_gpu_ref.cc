@@ -18,12 +18,12 @@ class Experts {
       : format_(format),
         pool_(call.span<const std::byte>(0)),
         slot_bytes_(call.value<uint64_t>(1)),
-        slots_(call.span<const int32_t>(2)),
-        factors_(call.span<const float>(3)) {}
+        factors_(call.span<const float>(2)) {}
 
-  MatrixView matrix(int32_t expert, GpuExpertPart part, const GpuMatrixShape& shape) const {
-    const auto slot = pool_.subspan(
-        static_cast<size_t>(slots_[static_cast<size_t>(expert)]) * slot_bytes_, slot_bytes_);
+  MatrixView matrix(const GpuExpertGroup& group, GpuExpertPart part,
+                    const GpuMatrixShape& shape) const {
+    const auto slot =
+        pool_.subspan(static_cast<size_t>(group.slot) * slot_bytes_, slot_bytes_);
     const bool has_scales = shape.scale_row_bytes > 0;
     return view_of(format_, shape, slot.subspan(part.data),
                    has_scales ? slot.subspan(part.scales) : std::span<const std::byte>{});
@@ -36,26 +36,25 @@ class Experts {
   Format format_;
   std::span<const std::byte> pool_;
   uint64_t slot_bytes_;
-  std::span<const int32_t> slots_;
   std::span<const float> factors_;
 };
 
 void gate_up(Format format, const FakeKernelCall& call) {
   const Experts experts(format, call);
-  const auto gate = call.value<GpuExpertPart>(4);
-  const auto up = call.value<GpuExpertPart>(5);
-  const auto shape = call.value<GpuMatrixShape>(6);
-  const auto groups = call.span<const GpuExpertGroup>(7);
-  const int32_t n_groups = call.span<const int32_t>(8)[0];
-  const auto token_of = call.span<const int32_t>(9);
-  const auto x = call.span<const uint16_t>(10);
-  const auto x_stride = call.value<int64_t>(11);
-  const auto act = call.span<uint16_t>(12);
-  const auto act_stride = call.value<int64_t>(13);
+  const auto gate = call.value<GpuExpertPart>(3);
+  const auto up = call.value<GpuExpertPart>(4);
+  const auto shape = call.value<GpuMatrixShape>(5);
+  const auto groups = call.span<const GpuExpertGroup>(6);
+  const int32_t n_groups = call.span<const int32_t>(7)[0];
+  const auto token_of = call.span<const int32_t>(8);
+  const auto x = call.span<const uint16_t>(9);
+  const auto x_stride = call.value<int64_t>(10);
+  const auto act = call.span<uint16_t>(11);
+  const auto act_stride = call.value<int64_t>(12);
   std::vector<float> gate_row(static_cast<size_t>(shape.cols)), up_row(gate_row.size());
   for (const GpuExpertGroup& group : groups.first(static_cast<size_t>(n_groups))) {
-    const MatrixView gates = experts.matrix(group.expert, gate, shape);
-    const MatrixView ups = experts.matrix(group.expert, up, shape);
+    const MatrixView gates = experts.matrix(group, gate, shape);
+    const MatrixView ups = experts.matrix(group, up, shape);
     for (int32_t r = 0; r < shape.rows; ++r) {
       widen_row_bf16(gates, r, gate_row);
       widen_row_bf16(ups, r, up_row);
@@ -73,17 +72,17 @@ void gate_up(Format format, const FakeKernelCall& call) {
 
 void down(Format format, const FakeKernelCall& call) {
   const Experts experts(format, call);
-  const auto part = call.value<GpuExpertPart>(4);
-  const auto shape = call.value<GpuMatrixShape>(5);
-  const auto groups = call.span<const GpuExpertGroup>(6);
-  const int32_t n_groups = call.span<const int32_t>(7)[0];
-  const auto act = call.span<const uint16_t>(8);
-  const auto act_stride = call.value<int64_t>(9);
-  const auto y = call.span<float>(10);
-  const auto y_stride = call.value<int64_t>(11);
+  const auto part = call.value<GpuExpertPart>(3);
+  const auto shape = call.value<GpuMatrixShape>(4);
+  const auto groups = call.span<const GpuExpertGroup>(5);
+  const int32_t n_groups = call.span<const int32_t>(6)[0];
+  const auto act = call.span<const uint16_t>(7);
+  const auto act_stride = call.value<int64_t>(8);
+  const auto y = call.span<float>(9);
+  const auto y_stride = call.value<int64_t>(10);
   std::vector<float> row(static_cast<size_t>(shape.cols));
   for (const GpuExpertGroup& group : groups.first(static_cast<size_t>(n_groups))) {
-    const MatrixView w = experts.matrix(group.expert, part, shape);
+    const MatrixView w = experts.matrix(group, part, shape);
     for (int32_t r = 0; r < shape.rows; ++r) {
       widen_row_bf16(w, r, row);
       for (int32_t i = group.first_row; i < group.first_row + group.n_rows; ++i) {
@@ -104,7 +103,7 @@ void combine(const FakeKernelCall& call) {
   const auto x = call.span<float>(5);
   const auto x_stride = call.value<int64_t>(6);
   const auto cols = call.value<int32_t>(7);
-  for (int64_t t = 0; t < call.launch().grid.x; ++t) {
+  for (int64_t t = 0; t < call.launch().grid.y; ++t) {
     for (int64_t c = 0; c < cols; ++c) {
       float sum = 0;
       for (int64_t k = 0; k < top_k; ++k) {

@@ -9,11 +9,9 @@ __device__ inline void matmul(const Source& w, const Tokens& tokens, const float
   __shared__ WarpSums<TILES> shared;
   const int first_row = blockIdx.x * kTileRows;
   const int first_token = blockIdx.y * TILES * kTileTokens;
-  // Weights are nobody's output: they are fetched while what was queued before still runs.
-  if (TILES == 1) prefetch_rows(w, first_row);
-  wait_for_turn();
+  // Weights are nobody's output: the first are fetched while what was queued before still runs.
   float sums[TILES][4];
-  multiply_warp<Codec, TILES>(w, first_row, tokens, first_token, sums);
+  multiply_warp<Codec, TILES, kWarps, 2, /*WAITS=*/true>(w, first_row, tokens, first_token, threadIdx.x / 32, sums);
   share_sums<TILES>(sums, shared);
   __syncthreads();
   const float factor = Codec::kUnit * w.shape.scale;
@@ -21,7 +19,7 @@ __device__ inline void matmul(const Source& w, const Tokens& tokens, const float
     const int row = first_row + i % kTileRows;
     const int token = first_token + i / kTileRows;
     if (row >= w.shape.rows || token >= tokens.n) continue;
-    float value = sum_of<TILES>(shared, i / kTileRows, i % kTileRows) * factor;
+    float value = sum_of<TILES, kWarps>(shared, 0, i / kTileRows, i % kTileRows) * factor;
     if (bias != nullptr) value += bias[row];
     float* const to = y + token * y_stride + row;
     *to = adds ? *to + value : value;

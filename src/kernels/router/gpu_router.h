@@ -5,6 +5,10 @@
 
 namespace penstock {
 
+inline constexpr int kGpuMostExperts = 512;
+inline constexpr int kGpuMostChoices = 32;
+inline constexpr int kGpuRouterTokens = 8;  // that a thread block takes
+
 struct GpuRouter {
   int32_t n_experts = 0;
   int32_t top_k = 0;

@@ -22,39 +22,53 @@ GpuRouter gpu_router(const RouterSpec& spec, int n_experts, int top_k) {
 
 Result<void> gpu_router_logits(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const float> x,
                                DeviceSpan<float> logits) {
-  constexpr uint32_t kExpertsPerBlock = 8;
+  constexpr uint32_t kThreads = 128;
   const std::string kernel = fmt::format("router_logits_{}", info(w.format).name);
   return queue.launch(
       {.kernel = kernel,
-       .grid = {blocks_for(w.shape.rows, kExpertsPerBlock), static_cast<uint32_t>(x.n_rows)},
-       .thread_block = {32 * kExpertsPerBlock},
+       .grid = {static_cast<uint32_t>(w.shape.rows), blocks_for(x.n_rows, kGpuRouterTokens)},
+       .thread_block = {kThreads},
        .waits_itself = true},
-      {w.data, x.data, x.stride, w.shape.cols, w.shape.rows, w.shape.scale, logits});
+      {w.data, x.data, x.stride, w.shape.cols, w.shape.rows, static_cast<int32_t>(x.n_rows),
+       w.shape.scale, logits});
 }
 
-Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
-                               DeviceSpan<const float> logits, DeviceSpan<const float> bias,
-                               DeviceSpan<int32_t> experts, DeviceSpan<float> weights) {
-  constexpr uint32_t kBytesPerExpert = 2 * sizeof(float) + 1;  // score, choice, taken
-  return queue.launch({.kernel = "router_choose",
-                       .grid = {static_cast<uint32_t>(n_tokens)},
-                       .thread_block = {32},
-                       .shared_bytes = static_cast<uint32_t>(router.n_experts) * kBytesPerExpert,
-                       .waits_itself = true},
-                      {router, logits, bias, experts, weights});
+Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
+                       DeviceSpan<const float> logits, DeviceSpan<const float> bias,
+                       const GpuRouting& routing) {
+  const uint32_t shared_bytes = kGpuRouterTokens * static_cast<uint32_t>(router.n_experts) *
+                                static_cast<uint32_t>(sizeof(float));
+  const bool is_one_block = n_tokens <= kGpuRouterTokens;
+  const auto n = static_cast<int32_t>(n_tokens);
+  if (is_one_block) {
+    return queue.launch({.kernel = "router_choose_and_group",
+                         .thread_block = {32 * kGpuRouterTokens},
+                         .shared_bytes = shared_bytes,
+                         .waits_itself = true},
+                        {router, n, logits, bias, routing.experts, routing.weights, routing.slots,
+                         routing.groups, routing.n_groups, routing.row_of, routing.token_of});
+  }
+  PENSTOCK_TRY(queue.launch({.kernel = "router_choose",
+                             .grid = {blocks_for(n_tokens, kGpuRouterTokens)},
+                             .thread_block = {32 * kGpuRouterTokens},
+                             .shared_bytes = shared_bytes,
+                             .waits_itself = true},
+                            {router, n, logits, bias, routing.experts, routing.weights}));
+  return gpu_router_group(queue, router, n_tokens, routing);
 }
 
 Result<void> gpu_router_group(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
-                              DeviceSpan<const int32_t> experts, DeviceSpan<GpuExpertGroup> groups,
-                              DeviceSpan<int32_t> n_groups, DeviceSpan<int32_t> row_of,
-                              DeviceSpan<int32_t> token_of) {
+                              const GpuRouting& routing) {
   constexpr uint32_t kThreads = 256;
-  return queue.launch({.kernel = "router_group",
-                       .thread_block = {kThreads},
-                       .shared_bytes = static_cast<uint32_t>(router.n_experts * sizeof(int32_t)),
-                       .waits_itself = true},
-                      {experts, static_cast<int32_t>(n_tokens * router.top_k), router.top_k,
-                       router.n_experts, groups, n_groups, row_of, token_of});
+  return queue.launch(
+      {.kernel = "router_group",
+       .thread_block = {kThreads},
+       .shared_bytes =
+           static_cast<uint32_t>(static_cast<size_t>(router.n_experts) * sizeof(int32_t)),
+       .waits_itself = true},
+      {DeviceSpan<const int32_t>(routing.experts), static_cast<int32_t>(n_tokens * router.top_k),
+       router.top_k, router.n_experts, routing.slots, routing.groups, routing.n_groups,
+       routing.row_of, routing.token_of});
 }
 
 }  // namespace penstock

@@ -7,123 +7,156 @@
 
 namespace penstock::gpu {
 
-template <class Number>
-__device__ inline float widened(Number number);
-template <>
 __device__ inline float widened(float number) { return number; }
-template <>
 __device__ inline float widened(uint16_t number) { return float_of(number); }
-template <>
 __device__ inline float widened(__half number) { return __half2float(number); }
 
-// Grid: [experts / 8, tokens]; a warp, an expert. In float32, as it decides more than it computes.
+constexpr int kLogitThreads = 128;
+constexpr int kLogitKept = 16;  // weights that a thread keeps: of more columns the rest is read for each token
+
+// Grid: [experts, tokens / kGpuRouterTokens]. In float32, as it decides more than it computes.
 template <class Number>
-__device__ inline void router_logits(const Number* weights, const float* x, int64_t x_stride, int cols, int n_experts,
+__device__ inline void router_logits(const Number* weights, const float* x, int64_t x_stride, int cols, int n_experts, int n_tokens,
                                      float factor, float* logits) {
-  const int expert = blockIdx.x * 8 + threadIdx.x / 32;
-  if (expert >= n_experts) return;
-  const float* const token = x + blockIdx.y * x_stride;
-  const Number* const row = weights + int64_t(expert) * cols;
-  float sum = 0;
-  for (int i = threadIdx.x % 32; i < cols; i += 32) sum = fmaf(widened(row[i]), token[i], sum);
-  sum = sum_of_warp(sum);
-  if (threadIdx.x % 32 == 0) logits[int64_t(blockIdx.y) * n_experts + expert] = sum * factor;
+  __shared__ float shared[kLogitThreads / 32];
+  const Number* const row = weights + int64_t(blockIdx.x) * cols;
+  float kept[kLogitKept];
+#pragma unroll
+  for (int k = 0; k < kLogitKept; ++k) {
+    const int i = threadIdx.x + k * kLogitThreads;
+    kept[k] = i < cols ? widened(row[i]) : 0;
+  }
+  wait_for_turn();
+  const int last = min(n_tokens, int(blockIdx.y + 1) * kGpuRouterTokens);
+  for (int t = blockIdx.y * kGpuRouterTokens; t < last; ++t) {
+    const float* const token = x + t * x_stride;
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < kLogitKept; ++k) {
+      const int i = threadIdx.x + k * kLogitThreads;
+      if (i < cols) sum = fmaf(kept[k], token[i], sum);
+    }
+    for (int i = threadIdx.x + kLogitKept * kLogitThreads; i < cols; i += kLogitThreads) sum = fmaf(widened(row[i]), token[i], sum);
+    sum = sum_of_block(sum, shared);
+    if (threadIdx.x == 0) logits[int64_t(t) * n_experts + blockIdx.x] = sum * factor;
+  }
 }
 
+// A number as an integer that compares as it does, NaN and -inf lowest.
+__device__ inline uint32_t ordered(float value) {
+  if (!(value > -INFINITY)) return 0;
+  const uint32_t bits = __float_as_uint(value);
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+constexpr int kPerLane = kGpuMostExperts / 32;  // experts of a lane: lane, lane + 32, ...
+
+// The lowest index of the highest key that a warp's lanes have, whose `index(k)` is that of their k-th.
 struct Best {
-  float value;
-  int index;  // the lowest of equals; -1: none
+  uint32_t key;
+  int index;
 };
-
-__device__ inline Best better(Best a, Best b) {
-  if (a.index < 0) return b;
-  if (b.index < 0) return a;
-  return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+__device__ inline Best best_of_warp(Best mine) {
+  const uint32_t key = __reduce_max_sync(~0u, mine.key);
+  const uint32_t index = mine.key == key ? uint32_t(mine.index) : ~0u;
+  return {key, int(__reduce_min_sync(~0u, index))};
 }
 
-// The best of values [0, n) that is not taken, by a warp.
-__device__ inline Best take_best(const float* values, int n, bool* taken) {
-  Best best = {0, -1};
-  for (int i = threadIdx.x % 32; i < n; i += 32) {
-    if (!taken[i]) best = better(best, {values[i], i});
+// Lowers the experts of all but the best groups to -inf. A group's score is the sum of its two highest; lane g has group g.
+__device__ inline void keep_best_groups(const GpuRouter& r, float (&choice)[kPerLane], float* shared) {
+  const int lane = threadIdx.x % 32;
+  const int size = r.n_experts / r.n_groups;
+#pragma unroll
+  for (int k = 0; k < kPerLane; ++k) {
+    if (lane + 32 * k < r.n_experts) shared[lane + 32 * k] = choice[k];
+  }
+  __syncwarp();
+  Best mine = {0, 32};
+  if (lane < r.n_groups) {
+    float first = -INFINITY, second = size > 1 ? -INFINITY : 0.0F;
+    for (int i = lane * size; i < (lane + 1) * size; ++i) {
+      second = fmaxf(second, fminf(first, shared[i]));
+      first = fmaxf(first, shared[i]);
+    }
+    mine = {max(ordered(first + second), 1u), lane};
+  }
+  uint32_t kept = 0;
+  for (int k = 0; k < r.top_groups; ++k) {
+    const Best best = best_of_warp(mine);
+    kept |= 1u << best.index;
+    if (best.index == lane) mine = {0, 32};
   }
 #pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    const Best other = {__shfl_xor_sync(~0u, best.value, distance), __shfl_xor_sync(~0u, best.index, distance)};
-    best = better(best, other);
+  for (int k = 0; k < kPerLane; ++k) {
+    const int i = lane + 32 * k;
+    if (i < r.n_experts && (kept >> (i / size) & 1) == 0) choice[k] = -INFINITY;
   }
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) taken[best.index] = true;
-  __syncwarp();
-  return best;
 }
 
-// A warp, a token.  Shared memory of the warp: scores, choice [n_experts]; taken [n_experts].
-__device__ inline void choose(const GpuRouter& r, float* scores, float* choice, bool* taken, const float* logits,
-                              const float* bias, int32_t* experts, float* weights) {
+// A warp, a token.  shared: [n_experts] of the warp's own.
+__device__ inline void choose(const GpuRouter& r, float* shared, const float* logits, const float* bias, int32_t* experts,
+                              float* weights) {
   const int lane = threadIdx.x % 32;
-  const int n = r.n_experts;
+  float scores[kPerLane], choice[kPerLane];
   float highest = -INFINITY;
-  for (int i = lane; i < n; i += 32) highest = fmaxf(highest, logits[i]);
+#pragma unroll
+  for (int k = 0; k < kPerLane; ++k) {
+    const int i = lane + 32 * k;
+    scores[k] = i < r.n_experts ? logits[i] : -INFINITY;
+    highest = fmaxf(highest, scores[k]);
+  }
   highest = max_of_warp(highest);
   float sum = 0;
-  for (int i = lane; i < n; i += 32) {
-    scores[i] = r.sigmoid != 0 ? 1.0F / (1.0F + expf(-logits[i])) : expf(logits[i] - highest);
-    sum += scores[i];
+#pragma unroll
+  for (int k = 0; k < kPerLane; ++k) {
+    if (32 * k >= r.n_experts) break;
+    scores[k] = r.sigmoid != 0 ? 1.0F / (1.0F + expf(-scores[k])) : expf(scores[k] - highest);
+    sum += scores[k];
   }
   sum = sum_of_warp(sum);
-  for (int i = lane; i < n; i += 32) {
-    if (r.sigmoid == 0) scores[i] /= sum;
-    const float value = scores[i] + (bias != nullptr ? bias[i] : 0.0F);
-    choice[i] = isnan(value) ? -INFINITY : value;
-  }
-  __syncwarp();
-  if (r.n_groups > 1) {
-    // A group's score is the sum of its two highest. Few groups, few experts: lane g has group g.
-    const int size = n / r.n_groups;
-    float mine = -INFINITY;
-    if (lane < r.n_groups) {
-      float first = -INFINITY, second = size > 1 ? -INFINITY : 0.0F;
-      for (int i = lane * size; i < (lane + 1) * size; ++i) {
-        second = fmaxf(second, fminf(first, choice[i]));
-        first = fmaxf(first, choice[i]);
-      }
-      mine = first + second;
-    }
-    bool is_kept = false, is_candidate = lane < r.n_groups;
-    for (int k = 0; k < r.top_groups; ++k) {
-      Best best = {mine, is_candidate ? lane : -1};
 #pragma unroll
-      for (int distance = 16; distance > 0; distance /= 2) {
-        best = better(best, {__shfl_xor_sync(~0u, best.value, distance), __shfl_xor_sync(~0u, best.index, distance)});
-      }
-      if (best.index == lane) is_kept = true, is_candidate = false;
-    }
-    if (lane < r.n_groups && !is_kept) {
-      for (int i = lane * size; i < (lane + 1) * size; ++i) choice[i] = -INFINITY;
-    }
-    __syncwarp();
+  for (int k = 0; k < kPerLane; ++k) {
+    const int i = lane + 32 * k;
+    if (r.sigmoid == 0) scores[k] /= sum;
+    choice[k] = i < r.n_experts ? scores[k] + (bias != nullptr ? bias[i] : 0.0F) : -INFINITY;
   }
-  for (int i = lane; i < n; i += 32) taken[i] = false;
-  __syncwarp();
+  if (r.n_groups > 1) keep_best_groups(r, choice, shared);
+  // Keys of what can still be chosen; 0 of what cannot. What is there but lowest, -inf or NaN, counts 1.
+  uint32_t keys[kPerLane];
+#pragma unroll
+  for (int k = 0; k < kPerLane; ++k) keys[k] = lane + 32 * k < r.n_experts ? max(ordered(choice[k]), 1u) : 0;
   float total = r.sigmoid != 0 ? 1e-20F : 0.0F;
-  for (int k = 0; k < r.top_k; ++k) {
-    const int best = take_best(choice, n, taken).index;
-    total += scores[best];
-    if (lane == 0) experts[k] = best, weights[k] = scores[best];
+  float mine = 0;  // lane k has the k-th choice's weight
+  for (int n = 0; n < r.top_k; ++n) {
+    Best best = {0, 0};
+#pragma unroll
+    for (int k = 0; k < kPerLane; ++k) {
+      if (32 * k >= r.n_experts) break;
+      if (keys[k] > best.key) best = {keys[k], lane + 32 * k};
+    }
+    best = best_of_warp(best);
+    float score = 0;
+#pragma unroll
+    for (int k = 0; k < kPerLane; ++k) {
+      if (lane + 32 * k == best.index) score = scores[k], keys[k] = 0;
+    }
+    score = __shfl_sync(~0u, score, best.index % 32);
+    total += score;
+    if (lane == n) {
+      mine = score;
+      experts[n] = best.index;
+    }
   }
   const float factor = r.renormalize != 0 ? r.scale / total : r.scale;
-  __syncwarp();
-  if (lane == 0) {
-    for (int k = 0; k < r.top_k; ++k) weights[k] *= factor;
-  }
+  if (lane < r.top_k) weights[lane] = mine * factor;
 }
 
 // One thread block: counts, places, lists. Which row of its expert's an assignment becomes is left to chance: no result
 // depends on it.
 __device__ inline void group_by_expert(const int32_t* experts, int n_assignments, int top_k, int n_experts,
-                                       GpuExpertGroup* groups, int32_t* n_groups, int32_t* row_of, int32_t* token_of) {
-  extern __shared__ int32_t places[];  // [n_experts] counts, then next rows
+                                       const int32_t* slots, GpuExpertGroup* groups, int32_t* n_groups, int32_t* row_of, int32_t* token_of) {
+  extern __shared__ float memory[];
+  int32_t* const places = reinterpret_cast<int32_t*>(memory);  // [n_experts]: counts, then next rows
   for (int i = threadIdx.x; i < n_experts; i += blockDim.x) places[i] = 0;
   __syncthreads();
   for (int i = threadIdx.x; i < n_assignments; i += blockDim.x) atomicAdd(&places[experts[i]], 1);
@@ -141,7 +174,7 @@ __device__ inline void group_by_expert(const int32_t* experts, int n_assignments
         const int others = __shfl_up_sync(~0u, groups_through, distance);
         if (threadIdx.x >= distance) rows_through += rows, groups_through += others;
       }
-      if (count > 0) groups[group + groups_through - 1] = {expert, row + rows_through - count, count, 0};
+      if (count > 0) groups[group + groups_through - 1] = {expert, row + rows_through - count, count, slots[expert]};
       if (expert < n_experts) places[expert] = row + rows_through - count;
       row += __shfl_sync(~0u, rows_through, 31);
       group += __shfl_sync(~0u, groups_through, 31);
@@ -161,29 +194,46 @@ __device__ inline void group_by_expert(const int32_t* experts, int n_assignments
 using namespace penstock;
 
 #define PENSTOCK_ROUTER_LOGITS(FORMAT, NUMBER)                                                                               \
-  extern "C" __global__ void router_logits_##FORMAT(const NUMBER* weights, const float* x, int64_t x_stride, int32_t cols,   \
-                                                    int32_t n_experts, float factor, float* logits) { \
-    penstock::gpu::wait_for_turn();                        \
-    gpu::router_logits<NUMBER>(weights, x, x_stride, cols, n_experts, factor, logits);                                       \
+  extern "C" __global__ void __launch_bounds__(gpu::kLogitThreads) router_logits_##FORMAT(                                   \
+      const NUMBER* weights, const float* x, int64_t x_stride, int32_t cols, int32_t n_experts, int32_t n_tokens,            \
+      float factor, float* logits) {                                                                                         \
+    gpu::router_logits<NUMBER>(weights, x, x_stride, cols, n_experts, n_tokens, factor, logits);                             \
   }
 PENSTOCK_ROUTER_LOGITS(f32, float)
 PENSTOCK_ROUTER_LOGITS(f16, __half)
 PENSTOCK_ROUTER_LOGITS(bf16, uint16_t)
 
-// Grid: [tokens]; one warp.
-extern "C" __global__ void router_choose(GpuRouter router, const float* logits, const float* bias, int32_t* experts,
-                                         float* weights) {
-  penstock::gpu::wait_for_turn();
+// Grid: [tokens / 8]; a warp, a token.  Shared memory: [8, n_experts].
+extern "C" __global__ void __launch_bounds__(256) router_choose(GpuRouter router, int32_t n_tokens, const float* logits,
+                                                                const float* bias, int32_t* experts, float* weights) {
+  gpu::wait_for_turn();
   extern __shared__ float memory[];
-  float* const choice = memory + router.n_experts;
-  bool* const taken = reinterpret_cast<bool*>(choice + router.n_experts);
-  const int64_t t = blockIdx.x;
-  gpu::choose(router, memory, choice, taken, logits + t * router.n_experts, bias, experts + t * router.top_k,
+  const int warp = threadIdx.x / 32;
+  const int64_t t = blockIdx.x * 8 + warp;
+  if (t >= n_tokens) return;
+  gpu::choose(router, memory + warp * router.n_experts, logits + t * router.n_experts, bias, experts + t * router.top_k,
               weights + t * router.top_k);
 }
 
-extern "C" __global__ void router_group(const int32_t* experts, int32_t n_assignments, int32_t top_k, int32_t n_experts,
-                                        GpuExpertGroup* groups, int32_t* n_groups, int32_t* row_of, int32_t* token_of) {
-  penstock::gpu::wait_for_turn();
-  gpu::group_by_expert(experts, n_assignments, top_k, n_experts, groups, n_groups, row_of, token_of);
+extern "C" __global__ void __launch_bounds__(256) router_group(const int32_t* experts, int32_t n_assignments, int32_t top_k,
+                                                               int32_t n_experts, const int32_t* slots, GpuExpertGroup* groups, int32_t* n_groups,
+                                                               int32_t* row_of, int32_t* token_of) {
+  gpu::wait_for_turn();
+  gpu::group_by_expert(experts, n_assignments, top_k, n_experts, slots, groups, n_groups, row_of, token_of);
+}
+
+// Both at once, for at most 8 tokens.  Shared memory: [8, n_experts].
+extern "C" __global__ void __launch_bounds__(256) router_choose_and_group(GpuRouter router, int32_t n_tokens, const float* logits,
+                                                                          const float* bias, int32_t* experts, float* weights,
+                                                                          const int32_t* slots, GpuExpertGroup* groups, int32_t* n_groups,
+                                                                          int32_t* row_of, int32_t* token_of) {
+  gpu::wait_for_turn();
+  extern __shared__ float memory[];
+  const int t = threadIdx.x / 32;
+  if (t < n_tokens) {
+    gpu::choose(router, memory + t * router.n_experts, logits + t * router.n_experts, bias, experts + t * router.top_k,
+                weights + t * router.top_k);
+  }
+  __syncthreads();
+  gpu::group_by_expert(experts, n_tokens * router.top_k, router.top_k, router.n_experts, slots, groups, n_groups, row_of, token_of);
 }

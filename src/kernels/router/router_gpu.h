@@ -19,17 +19,27 @@ GpuRouter gpu_router(const RouterSpec& spec, int n_experts, int top_k);
 // hidden]
 Result<void> gpu_router_logits(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const float> x,
                                DeviceSpan<float> logits);
-// As route() of router.h, but for the precision of exp and sums: equals up to what a tie is.
-// logits [n_tokens, n_experts], bias [n_experts] or empty -> experts, weights [n_tokens, top_k]
-Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
-                               DeviceSpan<const float> logits, DeviceSpan<const float> bias,
-                               DeviceSpan<int32_t> experts, DeviceSpan<float> weights);
-// Groups ascend by expert; n_groups of them. Where a token stands among its expert's rows is left
-// open. row_of, token_of: experts_gpu.h.
+// Where a step's routing goes: experts, weights, row_of, token_of [n_tokens, top_k]; groups at
+// least min(n_tokens * top_k, n_experts) of the n_experts there are; n_groups one number.
+struct GpuRouting {
+  DeviceSpan<const int32_t> slots = {};  // [n_experts], where each is: read
+  DeviceSpan<int32_t> experts = {};
+  DeviceSpan<float> weights = {};
+  DeviceSpan<GpuExpertGroup> groups = {};
+  DeviceSpan<int32_t> n_groups = {};
+  DeviceSpan<int32_t> row_of = {}, token_of = {};
+};
+
+// Chooses as route() of router.h does, but for the precision of exp and sums: equals up to what a
+// tie is; then groups the assignments: groups ascend by expert, and where a token stands among its
+// expert's rows is left open. At most kGpuMostExperts, kGpuMostChoices and 32 groups of experts.
+// logits [n_tokens, n_experts], bias [n_experts] or empty
+Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
+                       DeviceSpan<const float> logits, DeviceSpan<const float> bias,
+                       const GpuRouting& routing);
+// Its second half, of experts that were chosen elsewhere.
 Result<void> gpu_router_group(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
-                              DeviceSpan<const int32_t> experts, DeviceSpan<GpuExpertGroup> groups,
-                              DeviceSpan<int32_t> n_groups, DeviceSpan<int32_t> row_of,
-                              DeviceSpan<int32_t> token_of);
+                              const GpuRouting& routing);
 
 void add_router_stand_ins(FakeDriver& driver);
 

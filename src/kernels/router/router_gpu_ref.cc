@@ -17,7 +17,8 @@ void logits(Format format, const FakeKernelCall& call) {
   const auto x_stride = call.value<int64_t>(2);
   const auto cols = call.value<int32_t>(3);
   const auto n_experts = call.value<int32_t>(4);
-  const auto factor = call.value<float>(5);
+  const auto n_tokens = call.value<int32_t>(5);
+  const auto factor = call.value<float>(6);
   const MatrixView w = {
       .format = format,
       .rows = n_experts,
@@ -25,11 +26,11 @@ void logits(Format format, const FakeKernelCall& call) {
       .data = call.span<const std::byte>(0).first(
           static_cast<size_t>(n_experts) * static_cast<size_t>(cols) * number_bytes(format))};
   const auto x = call.span<const float>(1);
-  const auto out = call.span<float>(6);
+  const auto out = call.span<float>(7);
   std::vector<float> row(static_cast<size_t>(cols));
   for (int64_t expert = 0; expert < n_experts; ++expert) {
     widen_row(w, expert, row);
-    for (int64_t t = 0; t < call.launch().grid.y; ++t) {
+    for (int64_t t = 0; t < n_tokens; ++t) {
       double sum = 0;
       for (size_t i = 0; i < row.size(); ++i) {
         sum += static_cast<double>(row[i]) * x[static_cast<size_t>(t * x_stride) + i];
@@ -39,12 +40,8 @@ void logits(Format format, const FakeKernelCall& call) {
   }
 }
 
-void choose(const FakeKernelCall& call) {
-  const auto router = call.value<GpuRouter>(0);
-  const auto logits = call.span<const float>(1);
-  const auto bias = call.span<const float>(2);
-  const auto experts = call.span<int32_t>(3);
-  const auto weights = call.span<float>(4);
+void choose(const GpuRouter& router, size_t n_tokens, std::span<const float> logits,
+            std::span<const float> bias, std::span<int32_t> experts, std::span<float> weights) {
   const RouterSpec spec = {
       .score = router.sigmoid != 0 ? RouterScore::kSigmoid : RouterScore::kSoftmax,
       .has_bias = !bias.empty(),
@@ -54,7 +51,7 @@ void choose(const FakeKernelCall& call) {
       .scale = router.scale};
   const auto n_experts = static_cast<size_t>(router.n_experts);
   std::vector<ExpertChoice> chosen(static_cast<size_t>(router.top_k));
-  for (size_t t = 0; t < call.launch().grid.x; ++t) {
+  for (size_t t = 0; t < n_tokens; ++t) {
     route(spec, logits.subspan(t * n_experts, n_experts), bias, chosen);
     for (size_t k = 0; k < chosen.size(); ++k) {
       experts[t * chosen.size() + k] = chosen[k].expert;
@@ -63,26 +60,54 @@ void choose(const FakeKernelCall& call) {
   }
 }
 
-void group(const FakeKernelCall& call) {
-  const auto experts =
-      call.span<const int32_t>(0).first(static_cast<size_t>(call.value<int32_t>(1)));
-  const auto top_k = call.value<int32_t>(2);
-  const auto n_experts = call.value<int32_t>(3);
-  const auto groups = call.span<GpuExpertGroup>(4);
-  const auto row_of = call.span<int32_t>(6);
-  const auto token_of = call.span<int32_t>(7);
+// What is written of a step's groups.
+struct Groups {
+  std::span<const int32_t> slots;
+  std::span<GpuExpertGroup> groups;
+  std::span<int32_t> n_groups, row_of, token_of;
+};
+
+void group(std::span<const int32_t> experts, int32_t top_k, int32_t n_experts, const Groups& to) {
   int32_t n_groups = 0;
   int32_t row = 0;
   for (int32_t expert = 0; expert < n_experts; ++expert) {
     const int32_t first = row;
     for (size_t i = 0; i < experts.size(); ++i) {
       if (experts[i] != expert) continue;
-      row_of[i] = row;
-      token_of[static_cast<size_t>(row++)] = static_cast<int32_t>(i) / top_k;
+      to.row_of[i] = row;
+      to.token_of[static_cast<size_t>(row++)] = static_cast<int32_t>(i) / top_k;
     }
-    if (row > first) groups[static_cast<size_t>(n_groups++)] = {expert, first, row - first, 0};
+    if (row > first)
+      to.groups[static_cast<size_t>(n_groups++)] = {expert, first, row - first,
+                                                    to.slots[static_cast<size_t>(expert)]};
   }
-  call.span<int32_t>(5)[0] = n_groups;
+  to.n_groups[0] = n_groups;
+}
+
+Groups groups_at(const FakeKernelCall& call, size_t first) {
+  return {call.span<const int32_t>(first), call.span<GpuExpertGroup>(first + 1),
+          call.span<int32_t>(first + 2), call.span<int32_t>(first + 3),
+          call.span<int32_t>(first + 4)};
+}
+
+void choose_kernel(const FakeKernelCall& call) {
+  choose(call.value<GpuRouter>(0), static_cast<size_t>(call.value<int32_t>(1)),
+         call.span<const float>(2), call.span<const float>(3), call.span<int32_t>(4),
+         call.span<float>(5));
+}
+
+void group_kernel(const FakeKernelCall& call) {
+  const auto n = static_cast<size_t>(call.value<int32_t>(1));
+  group(call.span<const int32_t>(0).first(n), call.value<int32_t>(2), call.value<int32_t>(3),
+        groups_at(call, 4));
+}
+
+void choose_and_group_kernel(const FakeKernelCall& call) {
+  choose_kernel(call);
+  const auto router = call.value<GpuRouter>(0);
+  const int32_t n = call.value<int32_t>(1) * router.top_k;
+  group(call.span<int32_t>(4).first(static_cast<size_t>(n)), router.top_k, router.n_experts,
+        groups_at(call, 6));
 }
 
 }  // namespace
@@ -92,8 +117,9 @@ void add_router_stand_ins(FakeDriver& driver) {
     driver.add_kernel(fmt::format("router_logits_{}", info(format).name),
                       [format](const FakeKernelCall& call) { logits(format, call); });
   }
-  driver.add_kernel("router_choose", choose);
-  driver.add_kernel("router_group", group);
+  driver.add_kernel("router_choose", choose_kernel);
+  driver.add_kernel("router_group", group_kernel);
+  driver.add_kernel("router_choose_and_group", choose_and_group_kernel);
 }
 
 }  // namespace penstock

@@ -67,16 +67,21 @@ GpuDecoder::GpuDecoder(ModelSpec spec, Parts parts)
 }
 
 Result<std::unique_ptr<GpuDecoder>> GpuDecoder::make(const ModelSpec& spec, Parts parts) {
-  const int group = spec.n_heads / spec.n_kv_heads;
-  constexpr size_t kMostShared = 48 << 10;  // that a thread block has without asking
-  const size_t shared = static_cast<size_t>(group) *
-                        static_cast<size_t>(spec.head_dim + kGpuSplitKeys) * sizeof(float);
-  if (spec.head_dim > kMaxGpuHeadDim || shared > kMostShared) {
+  if (spec.head_dim > kMaxGpuHeadDim) {
     return fail(
         ErrorKind::kUnsupported,
-        "the GPU's attention takes heads of at most {} numbers, and {} of them for a kv head "
-        "need {} bytes where it has {}; --gpu none runs the model on the CPU",
-        kMaxGpuHeadDim, group, shared, kMostShared);
+        "the GPU's attention takes heads of at most {} numbers, not {}; --gpu none runs the "
+        "model on the CPU",
+        kMaxGpuHeadDim, spec.head_dim);
+  }
+  if (spec.moe.n_experts > kGpuMostExperts || spec.moe.top_k > kGpuMostChoices ||
+      spec.moe.router.n_groups > 32) {
+    return fail(
+        ErrorKind::kUnsupported,
+        "the GPU's router chooses at most {} of {} experts in 32 groups, not {} of {} in {}; "
+        "--gpu none runs the model on the CPU",
+        kGpuMostChoices, kGpuMostExperts, spec.moe.top_k, spec.moe.n_experts,
+        spec.moe.router.n_groups);
   }
   std::unique_ptr<GpuDecoder> decoder(new GpuDecoder(spec, std::move(parts)));
   PENSTOCK_ASSIGN(decoder->layers_, compose(spec));
@@ -413,22 +418,23 @@ Result<void> GpuDecoder::run_experts(const GpuMoeWeights& moe, GpuRows<const uin
   const GpuRouter router = gpu_router(spec_.moe.router, n_experts, spec_.moe.top_k);
   const auto n_rows = static_cast<size_t>(x.n_rows * router.top_k);
   const auto logits = router_logits_.take(static_cast<size_t>(x.n_rows * n_experts));
-  const auto weights = router_weights_.take(n_rows);
-  const auto chosen = chosen_.take(n_rows);
-  const auto groups = groups_.take(static_cast<size_t>(n_experts));
   PENSTOCK_TRY(gpu_router_logits(queue(), moe.router, h_float, logits));
-  PENSTOCK_TRY(
-      gpu_router_choose(queue(), router, x.n_rows, logits, moe.router_bias, chosen, weights));
-  PENSTOCK_TRY(gpu_router_group(queue(), router, x.n_rows, chosen, groups, n_groups_.take(1),
-                                row_of_.take(n_rows), token_of_.take(n_rows)));
+  const GpuRouting routing = {.slots = moe.slots,
+                              .experts = chosen_.take(n_rows),
+                              .weights = router_weights_.take(n_rows),
+                              .groups = groups_.take(static_cast<size_t>(n_experts)),
+                              .n_groups = n_groups_.take(1),
+                              .row_of = row_of_.take(n_rows),
+                              .token_of = token_of_.take(n_rows)};
+  PENSTOCK_TRY(gpu_route(queue(), router, x.n_rows, logits, moe.router_bias, routing));
   const GpuAssignments assignments = {.n_tokens = x.n_rows,
                                       .top_k = router.top_k,
                                       .n_experts = n_experts,
-                                      .groups = groups,
-                                      .n_groups = n_groups_.take(1),
-                                      .row_of = row_of_.take(n_rows),
-                                      .token_of = token_of_.take(n_rows),
-                                      .weights = weights};
+                                      .groups = routing.groups,
+                                      .n_groups = routing.n_groups,
+                                      .row_of = routing.row_of,
+                                      .token_of = routing.token_of,
+                                      .weights = routing.weights};
   const int64_t dim = moe.experts.gate_up_shape.rows;
   const GpuRows<uint16_t> act = act_.rows(assignments.n_rows(), dim, bf16_stride(dim));
   const GpuRows<float> out = expert_out_.rows(assignments.n_rows(), x.cols, x.cols);

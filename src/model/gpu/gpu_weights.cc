@@ -332,7 +332,7 @@ class GpuWeights::Placement {
     if (part.router.has_bias) {
       PENSTOCK_ASSIGN(moe.router_bias, place_vector(prefix + "router_bias"));
     }
-    PENSTOCK_ASSIGN(moe.experts, place_experts(part, index));
+    PENSTOCK_TRY(place_experts(part, index, moe));
     if (part.shared_dim > 0) {
       PENSTOCK_ASSIGN(moe.shared, place_ffn(prefix + "shared.", /*has_bias=*/false));
     }
@@ -351,7 +351,7 @@ class GpuWeights::Placement {
     return bytes;
   }
 
-  Result<GpuExperts> place_experts(const MoePart& part, int layer) {
+  Result<void> place_experts(const MoePart& part, int layer, GpuMoeWeights& moe) {
     PENSTOCK_ASSIGN(const ExpertTensors first, expert_tensors(checkpoint_, layer, 0));
     const SlotLayout layout = SlotLayout::of(first.matrices);
     std::vector<int32_t> slots;
@@ -362,18 +362,19 @@ class GpuWeights::Placement {
       for (const StoredTensor* const matrix : tensors.matrices) factors.push_back(matrix->scale);
       slots.push_back(n_slots_++);
     }
-    GpuExperts experts = {.format = first.matrices[0]->format,
-                          .down_format = first.matrices[2]->format,
-                          .gate_up_shape = gpu_shape(view_without_bytes(*first.matrices[0])),
-                          .down_shape = gpu_shape(view_without_bytes(*first.matrices[2])),
-                          .gate = layout.parts[0],
-                          .up = layout.parts[1],
-                          .down = layout.parts[2],
-                          .pool = pool_,
-                          .slot_bytes = slot_bytes_};
-    PENSTOCK_ASSIGN(experts.slots, place_numbers(std::span<const int32_t>(slots)));
+    GpuExperts& experts = moe.experts;
+    experts = {.format = first.matrices[0]->format,
+               .down_format = first.matrices[2]->format,
+               .gate_up_shape = gpu_shape(view_without_bytes(*first.matrices[0])),
+               .down_shape = gpu_shape(view_without_bytes(*first.matrices[2])),
+               .gate = layout.parts[0],
+               .up = layout.parts[1],
+               .down = layout.parts[2],
+               .pool = pool_,
+               .slot_bytes = slot_bytes_};
+    PENSTOCK_ASSIGN(moe.slots, place_numbers(std::span<const int32_t>(slots)));
     PENSTOCK_ASSIGN(experts.factors, place_numbers(std::span<const float>(factors)));
-    return experts;
+    return {};
   }
 
   Result<void> copy_expert(int layer, int expert, const SlotLayout& layout) {

@@ -55,7 +55,8 @@ struct GpuMoeWeights {
   GpuMatrix router = {};
   DeviceSpan<const float> router_bias = {};  // or empty
   GpuExperts experts = {};
-  GpuFfnWeights shared = {};  // no parts: none
+  DeviceSpan<const int32_t> slots = {};  // [n_experts], of each
+  GpuFfnWeights shared = {};             // no parts: none
 };
 
 struct GpuLayerWeights {
