@@ -14,7 +14,7 @@ namespace {
 
 // What became of the weights: "mapped", or "read in 3.8 s (4.1 GiB from disk) and interleaved".
 std::string weights_text(const LoadReport& report) {
-  if (!report.gpu.empty()) return "in VRAM after " + format_seconds(report.loading.seconds);
+  if (!report.gpu.empty()) return "loaded in " + format_seconds(report.loading.seconds);
   if (report.mode == LoadMode::kMap) return "mapped";
   const WeightLoading& loading = report.loading;
   std::string text = "read in " + format_seconds(loading.seconds);
@@ -54,8 +54,9 @@ void add_gpu_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option(
           "--gpu", options.gpu,
-          "auto: the first GPU, where all of the model fits its VRAM, else the CPU; none: the CPU; "
-          "or which GPU, by its number or the beginning of its UUID")
+          "auto: the first GPU, where the model's dense part fits its VRAM and its experts VRAM or "
+          "RAM, else the CPU; none: the CPU; or which GPU, by its number or the beginning of its "
+          "UUID")
       ->type_name("GPU")
       ->capture_default_str()
       ->group("Model");
@@ -76,7 +77,8 @@ void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
           parsed_by<ExpertSlots>(parse_expert_slots,
                                  [&options](ExpertSlots slots) { options.expert_slots = slots; }),
           "experts that have a place in RAM while all stay on disk: a number, a share as 25%, or "
-          "all; as many as fit free RAM unless given; implies --load disk")
+          "all; as many as fit free RAM unless given; implies --load disk. With --gpu N in VRAM, "
+          "while all are in RAM")
       ->type_name("N|P%|all")
       ->group("Model");
 }
@@ -84,7 +86,6 @@ void add_expert_slots_option(CLI::App& command, ModelOptions& options) {
 // Options that only the CPU has a use for; the first that was given, or empty.
 std::string_view cpu_only_option(const ModelOptions& options) {
   if (options.mode != LoadMode::kAuto) return "--load";
-  if (options.expert_slots.is_given()) return "--expert-slots";
   if (options.ram_reserve_bytes) return "--ram-reserve";
   if (!options.kv_spill.empty()) return "--kv-spill";
   return {};
@@ -97,7 +98,10 @@ Result<LoadedModel> load_where(const Checkpoint& checkpoint, const ModelOptions&
   const bool is_open = options.gpu == "auto";
   const std::string_view cpu_only = cpu_only_option(options);
   const bool is_exact = options.precision == Precision::kExact;
-  if (options.gpu == "none" || (is_open && is_exact)) return load_model(checkpoint, load);
+  const bool has_ram_slots = options.expert_slots.is_given();
+  if (options.gpu == "none" || (is_open && (is_exact || has_ram_slots))) {
+    return load_model(checkpoint, load);
+  }
   if (!cpu_only.empty()) {
     if (is_open) return load_model(checkpoint, load);
     return fail(ErrorKind::kInvalidArgument,
@@ -294,10 +298,11 @@ std::vector<std::string> describe(const Checkpoint& checkpoint, const LoadReport
   const std::string on_disk =
       report.n_expert_slots == 0
           ? ""
-          : fmt::format("; experts on disk, {} of {} in RAM ({})",
-                        format_count(static_cast<uint64_t>(report.n_expert_slots)),
-                        format_count(static_cast<uint64_t>(report.n_experts)),
-                        format_bytes(report.expert_slot_bytes));
+          : fmt::format(
+                "; experts {}, {} of {} in {} ({})", report.gpu.empty() ? "on disk" : "in RAM",
+                format_count(static_cast<uint64_t>(report.n_expert_slots)),
+                format_count(static_cast<uint64_t>(report.n_experts)),
+                report.gpu.empty() ? "RAM" : "VRAM", format_bytes(report.expert_slot_bytes));
   std::vector<std::string> lines = {fmt::format(
       "{}: {}, {} layers{}; {} of weights {}{}; {}; KV cache of {} tokens ({})", checkpoint.name,
       penstock::to_string(spec.family), spec.n_layers(), experts, format_bytes(report.weight_bytes),

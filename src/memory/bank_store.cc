@@ -218,6 +218,24 @@ ExpertMatrices BankStore::matrices(ExpertId id) const {
   return matrices;
 }
 
+std::vector<std::span<const std::byte>> BankStore::copy_pieces(
+    std::span<const std::byte> run) const {
+  if (run.empty()) return {};
+  for (const Bank& bank : banks_) {
+    const auto* const pinned = std::get_if<PinnedMemory>(&bank.memory);
+    if (pinned == nullptr) continue;
+    const std::span<const std::byte> bytes = pinned->bytes();
+    if (run.data() < bytes.data() || run.data() >= bytes.data() + bytes.size()) continue;
+    const auto begin = static_cast<size_t>(run.data() - bytes.data());
+    std::vector<std::span<const std::byte>> pieces;
+    for (const CopyPiece& piece : pinned->pieces(begin, begin + run.size())) {
+      pieces.push_back(bytes.subspan(piece.begin, piece.end - piece.begin));
+    }
+    return pieces;
+  }
+  return {run};
+}
+
 std::vector<ExpertId> BankStore::experts() const {
   std::vector<ExpertId> ids;
   for (int layer = 0; layer < layout_.n_layers(); ++layer) {

@@ -48,6 +48,9 @@ class BankStore {
 
   bool has(int layer) const { return n_experts(layer) > 0; }
   ExpertMatrices matrices(ExpertId id) const;  // of a layer that it has
+  // A run of a bank's bytes, cut where a grant of the pin store begins or ends: no copy to the GPU
+  // may reach over the edge of one.
+  std::vector<std::span<const std::byte>> copy_pieces(std::span<const std::byte> run) const;
 
   int n_banks() const;
   uint64_t bytes() const { return layout_.weight_bytes(); }  // of weights

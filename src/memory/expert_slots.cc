@@ -4,6 +4,18 @@
 #include <charconv>
 
 namespace penstock {
+namespace {
+
+// A number that is all of the text.
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
 
 int64_t ExpertSlots::of(int64_t n_experts) const {
   if (share) {
@@ -14,20 +26,20 @@ int64_t ExpertSlots::of(int64_t n_experts) const {
 
 Result<ExpertSlots> parse_expert_slots(std::string_view text) {
   if (text == "all") return ExpertSlots{.share = 1.0};
-  constexpr int64_t kAllPercent = 100;
-  const bool is_share = text.ends_with('%');
-  const std::string_view digits = text.substr(0, text.size() - (is_share ? 1 : 0));
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool is_whole = error == std::errc{} && end == digits.data() + digits.size();
-  if (!is_whole || number < 1 || (is_share && number > kAllPercent)) {
-    return fail(
-        ErrorKind::kInvalidArgument,
-        "--expert-slots \"{}\": expected a number of at least 1, a share from 1% to 100%, or all",
-        text);
+  constexpr double kAllPercent = 100;
+  if (text.ends_with('%')) {
+    const auto percent = parse_whole<double>(text.substr(0, text.size() - 1));
+    if (percent && *percent > 0 && *percent <= kAllPercent) {
+      return ExpertSlots{.share = *percent / kAllPercent};
+    }
+  } else if (const auto number = parse_whole<int64_t>(text); number && *number >= 1) {
+    return ExpertSlots{.count = *number};
   }
-  if (!is_share) return ExpertSlots{.count = number};
-  return ExpertSlots{.share = static_cast<double>(number) / static_cast<double>(kAllPercent)};
+  return fail(
+      ErrorKind::kInvalidArgument,
+      "--expert-slots \"{}\": expected a number of at least 1, a share as 12.5% up to 100%, or "
+      "all",
+      text);
 }
 
 }  // namespace penstock

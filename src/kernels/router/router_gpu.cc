@@ -33,28 +33,41 @@ Result<void> gpu_router_logits(const GpuQueue& queue, const GpuMatrix& w, GpuRow
        w.shape.scale, logits});
 }
 
+namespace {
+
+uint32_t shared_bytes_of(const GpuRouter& router) {
+  return kGpuRouterTokens * static_cast<uint32_t>(router.n_experts) *
+         static_cast<uint32_t>(sizeof(float));
+}
+
+}  // namespace
+
 Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                        DeviceSpan<const float> logits, DeviceSpan<const float> bias,
                        const GpuRouting& routing) {
-  const uint32_t shared_bytes = kGpuRouterTokens * static_cast<uint32_t>(router.n_experts) *
-                                static_cast<uint32_t>(sizeof(float));
-  const bool is_one_block = n_tokens <= kGpuRouterTokens;
-  const auto n = static_cast<int32_t>(n_tokens);
-  if (is_one_block) {
-    return queue.launch({.kernel = "router_choose_and_group",
-                         .thread_block = {32 * kGpuRouterTokens},
-                         .shared_bytes = shared_bytes,
-                         .waits_itself = true},
-                        {router, n, logits, bias, routing.experts, routing.weights, routing.slots,
-                         routing.groups, routing.n_groups, routing.row_of, routing.token_of});
+  if (n_tokens > kGpuRouterTokens) {
+    PENSTOCK_TRY(gpu_router_choose(queue, router, n_tokens, logits, bias, routing));
+    return gpu_router_group(queue, router, n_tokens, routing);
   }
-  PENSTOCK_TRY(queue.launch({.kernel = "router_choose",
-                             .grid = {blocks_for(n_tokens, kGpuRouterTokens)},
-                             .thread_block = {32 * kGpuRouterTokens},
-                             .shared_bytes = shared_bytes,
-                             .waits_itself = true},
-                            {router, n, logits, bias, routing.experts, routing.weights}));
-  return gpu_router_group(queue, router, n_tokens, routing);
+  return queue.launch(
+      {.kernel = "router_choose_and_group",
+       .thread_block = {32 * kGpuRouterTokens},
+       .shared_bytes = shared_bytes_of(router),
+       .waits_itself = true},
+      {router, static_cast<int32_t>(n_tokens), logits, bias, routing.experts, routing.weights,
+       routing.slots, routing.groups, routing.n_groups, routing.row_of, routing.token_of});
+}
+
+Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
+                               DeviceSpan<const float> logits, DeviceSpan<const float> bias,
+                               const GpuRouting& routing) {
+  return queue.launch(
+      {.kernel = "router_choose",
+       .grid = {blocks_for(n_tokens, kGpuRouterTokens)},
+       .thread_block = {32 * kGpuRouterTokens},
+       .shared_bytes = shared_bytes_of(router),
+       .waits_itself = true},
+      {router, static_cast<int32_t>(n_tokens), logits, bias, routing.experts, routing.weights});
 }
 
 Result<void> gpu_router_group(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,

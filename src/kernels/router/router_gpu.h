@@ -37,6 +37,10 @@ struct GpuRouting {
 Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                        DeviceSpan<const float> logits, DeviceSpan<const float> bias,
                        const GpuRouting& routing);
+// Its first half: routing.experts and routing.weights.
+Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
+                               DeviceSpan<const float> logits, DeviceSpan<const float> bias,
+                               const GpuRouting& routing);
 // Its second half, of experts that were chosen elsewhere.
 Result<void> gpu_router_group(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                               const GpuRouting& routing);

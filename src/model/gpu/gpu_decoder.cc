@@ -101,6 +101,13 @@ Result<void> GpuDecoder::allocate_kv(int64_t n_pages) {
                      static_cast<size_t>(n_pages) * gpu_page_bytes(spec_) / sizeof(uint16_t));
 }
 
+Result<void> GpuDecoder::allocate_slots(int64_t n_slots) {
+  PENSTOCK_ASSIGN(cache_, GpuExpertCache::make(*parts_.driver, spec_, parts_.weights, n_slots,
+                                               std::move(parts_.banks)));
+  parts_.weights.set_pool(cache_->pool());
+  return {};
+}
+
 GpuKv GpuDecoder::kv() const {
   const size_t page_numbers = gpu_page_bytes(spec_) / sizeof(uint16_t);
   return {kv_.take(static_cast<size_t>(n_pages_) * page_numbers), page_numbers};
@@ -135,7 +142,7 @@ bool GpuDecoder::is_graphed(const StepTokens& step) const {
   const auto decodes = [](const SequenceSlice& slice) {
     return slice.tokens.size() == 1 && slice.logits == LogitRows::kLast && !slice.layers;
   };
-  return parts_.use_graphs && step.n_tokens() <= kMostSequences &&
+  return parts_.use_graphs && !cache_ && step.n_tokens() <= kMostSequences &&
          std::ranges::all_of(step.slices(), decodes);
 }
 
@@ -238,7 +245,7 @@ Result<void> GpuDecoder::reserve(int64_t n_tokens, const Inputs& inputs) {
   PENSTOCK_TRY(chosen_.reserve(driver, numbers(moe.top_k)));
   PENSTOCK_TRY(row_of_.reserve(driver, numbers(moe.top_k)));
   PENSTOCK_TRY(token_of_.reserve(driver, numbers(moe.top_k)));
-  PENSTOCK_TRY(n_groups_.reserve(driver, 1));
+  PENSTOCK_TRY(n_groups_.reserve(driver, static_cast<size_t>(moe.n_experts)));
   return groups_.reserve(driver, static_cast<size_t>(moe.n_experts));
 }
 
@@ -394,7 +401,7 @@ Result<void> GpuDecoder::run_ffn(int layer, GpuRows<float> x) {
       is_moe ? h_float_.rows(x.n_rows, x.cols, x.cols) : GpuRows<float>{};
   PENSTOCK_TRY(gpu_rms_norm(queue(), x, {}, weights.ffn_norm, eps, h, h_float));
   if (!is_moe) return run_dense(weights.dense, h, x);
-  PENSTOCK_TRY(run_experts(weights.moe, h, h_float, x));
+  PENSTOCK_TRY(run_experts(layer, h, h_float, x));
   return weights.moe.shared.down.parts.empty() ? Result<void>{}
                                                : run_dense(weights.moe.shared, h, x);
 }
@@ -412,8 +419,9 @@ Result<void> GpuDecoder::run_dense(const GpuFfnWeights& ffn, GpuRows<const uint1
   return ffn.down.multiply(queue(), act, x, /*adds=*/true);
 }
 
-Result<void> GpuDecoder::run_experts(const GpuMoeWeights& moe, GpuRows<const uint16_t> h,
+Result<void> GpuDecoder::run_experts(int layer, GpuRows<const uint16_t> h,
                                      GpuRows<const float> h_float, GpuRows<float> x) {
+  const GpuMoeWeights& moe = parts_.weights.layer(layer).moe;
   const auto n_experts = moe.router.shape.rows;
   const GpuRouter router = gpu_router(spec_.moe.router, n_experts, spec_.moe.top_k);
   const auto n_rows = static_cast<size_t>(x.n_rows * router.top_k);
@@ -423,23 +431,92 @@ Result<void> GpuDecoder::run_experts(const GpuMoeWeights& moe, GpuRows<const uin
                               .experts = chosen_.take(n_rows),
                               .weights = router_weights_.take(n_rows),
                               .groups = groups_.take(static_cast<size_t>(n_experts)),
-                              .n_groups = n_groups_.take(1),
+                              .n_groups = n_groups_.take(static_cast<size_t>(n_experts)),
                               .row_of = row_of_.take(n_rows),
                               .token_of = token_of_.take(n_rows)};
+  if (cache_) {
+    PENSTOCK_TRY(gpu_router_choose(queue(), router, x.n_rows, logits, moe.router_bias, routing));
+    return run_cached_experts(layer, router, routing, h, x);
+  }
   PENSTOCK_TRY(gpu_route(queue(), router, x.n_rows, logits, moe.router_bias, routing));
-  const GpuAssignments assignments = {.n_tokens = x.n_rows,
-                                      .top_k = router.top_k,
-                                      .n_experts = n_experts,
-                                      .groups = routing.groups,
-                                      .n_groups = routing.n_groups,
-                                      .row_of = routing.row_of,
-                                      .token_of = routing.token_of,
-                                      .weights = routing.weights};
-  const int64_t dim = moe.experts.gate_up_shape.rows;
+  const GpuAssignments all = assignments(routing, x.n_rows, n_experts);
+  PENSTOCK_TRY(run_groups(moe.experts, all, h));
+  return combine(all, x);
+}
+
+GpuAssignments GpuDecoder::assignments(const GpuRouting& routing, int64_t n_tokens,
+                                       int n_experts) const {
+  return {.n_tokens = n_tokens,
+          .top_k = spec_.moe.top_k,
+          .n_experts = n_experts,
+          .groups = routing.groups,
+          .n_groups = routing.n_groups,
+          .row_of = routing.row_of,
+          .token_of = routing.token_of,
+          .weights = routing.weights};
+}
+
+// The host waits for the layer's choice, groups it, and has the experts that are missing copied: as
+// many at a time as there are slots.
+Result<void> GpuDecoder::run_cached_experts(int layer, const GpuRouter& router,
+                                            const GpuRouting& routing, GpuRows<const uint16_t> h,
+                                            GpuRows<float> x) {
+  Driver& driver = *parts_.driver;
+  const size_t chosen_bytes = routing.experts.size_bytes();
+  PENSTOCK_TRY(chosen_host_.reserve(*parts_.pins, chosen_bytes));
+  PENSTOCK_TRY(
+      chosen_host_.copy_to_host(queue(), 0, ConstDeviceBytes(routing.experts.as<std::byte>())));
+  PENSTOCK_TRY(settled(driver, driver.synchronise(parts_.stream.id())));
+  const std::span<const int32_t> chosen(
+      reinterpret_cast<const int32_t*>(chosen_host_.bytes().data()), routing.experts.size());
+  HostAssignments host = group_by_expert(chosen, router.top_k, router.n_experts);
+
+  // Staged one behind the other; the stream was idle, so nothing is still read from there.
+  const auto n_experts = static_cast<size_t>(router.n_experts);
+  PENSTOCK_TRY(groups_host_.reserve(
+      *parts_.pins, 2 * chosen_bytes + n_experts * (sizeof(GpuExpertGroup) + sizeof(int32_t))));
+  size_t staged = 0;
+  const auto send = [&](const auto& values, DeviceBytes to) -> Result<void> {
+    const auto bytes = std::as_bytes(values);
+    std::ranges::copy(bytes, groups_host_.bytes().begin() + static_cast<ptrdiff_t>(staged));
+    PENSTOCK_TRY(groups_host_.copy_to_device(queue(), staged, to.subspan(0, bytes.size())));
+    staged += bytes.size();
+    return {};
+  };
+  PENSTOCK_TRY(send(std::span<const int32_t>(host.row_of), routing.row_of.as<std::byte>()));
+  PENSTOCK_TRY(send(std::span<const int32_t>(host.token_of), routing.token_of.as<std::byte>()));
+  const GpuAssignments all = assignments(routing, x.n_rows, router.n_experts);
+  std::span<GpuExpertGroup> left = host.groups;
+  for (size_t first = 0, wave = 0; !left.empty(); ++wave) {
+    PENSTOCK_ASSIGN(const size_t n, cache_->bring(queue(), layer, left));
+    const auto groups = routing.groups.subspan(first, n);
+    const auto n_groups = routing.n_groups.subspan(wave, 1);
+    const auto count = static_cast<int32_t>(n);
+    PENSTOCK_TRY(send(std::span<const GpuExpertGroup>(left.first(n)), groups.as<std::byte>()));
+    PENSTOCK_TRY(send(std::span<const int32_t>(&count, 1), n_groups.as<std::byte>()));
+    GpuAssignments of_wave = all;
+    of_wave.groups = groups;
+    of_wave.n_groups = n_groups;
+    of_wave.n_experts = count;
+    PENSTOCK_TRY(run_groups(parts_.weights.layer(layer).moe.experts, of_wave, h));
+    left = left.subspan(n);
+    first += n;
+  }
+  return combine(all, x);
+}
+
+Result<void> GpuDecoder::run_groups(const GpuExperts& experts, const GpuAssignments& assignments,
+                                    GpuRows<const uint16_t> h) {
+  const int64_t dim = experts.gate_up_shape.rows;
   const GpuRows<uint16_t> act = act_.rows(assignments.n_rows(), dim, bf16_stride(dim));
+  const GpuRows<float> out =
+      expert_out_.rows(assignments.n_rows(), spec_.hidden_dim, spec_.hidden_dim);
+  PENSTOCK_TRY(gpu_experts_gate_up(queue(), experts, assignments, h, act));
+  return gpu_experts_down(queue(), experts, assignments, act, out);
+}
+
+Result<void> GpuDecoder::combine(const GpuAssignments& assignments, GpuRows<float> x) {
   const GpuRows<float> out = expert_out_.rows(assignments.n_rows(), x.cols, x.cols);
-  PENSTOCK_TRY(gpu_experts_gate_up(queue(), moe.experts, assignments, h, act));
-  PENSTOCK_TRY(gpu_experts_down(queue(), moe.experts, assignments, act, out));
   return gpu_experts_combine(queue(), assignments, out, x);
 }
 

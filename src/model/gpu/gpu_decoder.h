@@ -14,11 +14,13 @@
 #include "cuda/device_objects.h"
 #include "kernels/attention/attention_gpu.h"
 #include "kernels/gpu/gpu_queue.h"
+#include "kernels/router/router_gpu.h"
 #include "memory/pin_store.h"
 #include "memory/weights.h"
 #include "model/compute.h"
 #include "model/decoder_spec.h"
 #include "model/gpu/gpu_buffer.h"
+#include "model/gpu/gpu_expert_cache.h"
 #include "model/gpu/gpu_weights.h"
 #include "model/language_model.h"
 #include "model/step_tokens.h"
@@ -34,6 +36,7 @@ class GpuDecoder final : public LanguageModel {
   struct Parts {
     std::shared_ptr<Driver> driver;  // which has the kernels
     std::unique_ptr<PinStore> pins;
+    std::unique_ptr<BankStore> banks;  // of experts that are cached; else null
     Stream stream;
     GpuWeights weights;
     WeightStore host;  // whose embedding rows are read there
@@ -47,12 +50,18 @@ class GpuDecoder final : public LanguageModel {
   // What larger steps need is taken when they come.
   Result<void> reserve_step(int64_t n_tokens);
   Result<void> allocate_kv(int64_t n_pages);
+  // Where experts are cached, last: their slots.
+  Result<void> allocate_slots(int64_t n_slots);
+  const GpuExpertCache* expert_cache() const { return cache_.get(); }
 
   const ModelSpec& spec() const override { return spec_; }
   int64_t n_pages() const override { return n_pages_; }
   Result<void> step(std::span<const SequenceSlice> batch, std::span<float> logits) override;
   void set_profile(Profile* profile) override { compute_.profile = profile; }
   void copy_page(PageId from, PageId to) override;
+  std::optional<ExpertCounts> expert_counts() const override {
+    return cache_ ? std::optional(cache_->counts()) : std::nullopt;
+  }
 
  private:
   // Where the host's part of a step lies: in the staging memory, and the same in device memory.
@@ -87,8 +96,14 @@ class GpuDecoder final : public LanguageModel {
   Result<void> run_layers(const StepTokens& step, const Inputs& inputs, GpuRows<float> x);
   Result<void> run_attention(int layer, const GpuStepTokens& tokens, GpuRows<float> x);
   Result<void> run_dense(const GpuFfnWeights& ffn, GpuRows<const uint16_t> h, GpuRows<float> x);
-  Result<void> run_experts(const GpuMoeWeights& moe, GpuRows<const uint16_t> h,
-                           GpuRows<const float> h_float, GpuRows<float> x);
+  Result<void> run_experts(int layer, GpuRows<const uint16_t> h, GpuRows<const float> h_float,
+                           GpuRows<float> x);
+  Result<void> run_cached_experts(int layer, const GpuRouter& router, const GpuRouting& routing,
+                                  GpuRows<const uint16_t> h, GpuRows<float> x);
+  GpuAssignments assignments(const GpuRouting& routing, int64_t n_tokens, int n_experts) const;
+  Result<void> run_groups(const GpuExperts& experts, const GpuAssignments& assignments,
+                          GpuRows<const uint16_t> h);
+  Result<void> combine(const GpuAssignments& assignments, GpuRows<float> x);
   Result<void> run_ffn(int layer, GpuRows<float> x);
   Result<void> queue_logits(const Inputs& inputs, GpuRows<const float> x);
   void hand_over(const StepTokens& step, std::span<float> logits) const;
@@ -107,6 +122,8 @@ class GpuDecoder final : public LanguageModel {
   Compute compute_;
   MatrixView embedding_;
   GpuBuffer<uint16_t> kv_;
+  std::unique_ptr<GpuExpertCache> cache_;  // null: all experts have slots of their own
+  HostStaging chosen_host_, groups_host_;  // of one layer, on its way from and to the GPU
   HostStaging to_device_, to_host_;
   // Those of the memory that there is now.
   std::map<GraphKey, Graph> graphs_;

@@ -51,14 +51,18 @@ class GpuModelTest : public testing::TestWithParam<std::tuple<OpenGpu, Golden>> 
   const Golden& golden() const { return std::get<1>(GetParam()); }
   bool is_supported() const { return !kUnsupported.contains(golden().model.stem().string()); }
 
-  Result<LoadedModel> try_load(bool use_graphs = true) {
+  Result<LoadedModel> try_load(bool use_graphs = true, ExpertSlots slots = {},
+                               PinOptions pins = {}) {
     const auto checkpoint = open_checkpoint(golden().model);
     if (!checkpoint) return std::unexpected(checkpoint.error());
     target_.use_graphs = use_graphs;
-    return load_model(*checkpoint, {.n_threads = 2, .kv_tokens = 1024, .gpu = target_});
+    target_.pins = pins;
+    return load_model(*checkpoint,
+                      {.expert_slots = slots, .n_threads = 2, .kv_tokens = 1024, .gpu = target_});
   }
-  std::unique_ptr<LanguageModel> load(bool use_graphs = true) {
-    auto loaded = try_load(use_graphs);
+  std::unique_ptr<LanguageModel> load(bool use_graphs = true, ExpertSlots slots = {},
+                                      PinOptions pins = {}) {
+    auto loaded = try_load(use_graphs, slots, pins);
     EXPECT_TRUE(loaded) << loaded.error().text();
     return loaded ? std::move(loaded->model) : nullptr;
   }
@@ -173,6 +177,31 @@ TEST_P(GpuModelTest, GraphsChangeNoBit) {
   EXPECT_EQ(decode_together(*graphed), reference) << "the second time";
 }
 
+TEST_P(GpuModelTest, SlotsAndPinsChangeNoBit) {
+  if (!is_supported()) GTEST_SKIP() << "a format without GPU kernels";
+  const auto resident = load();
+  ASSERT_TRUE(resident);
+  if (resident->spec().moe.n_experts == 0) GTEST_SKIP() << "a dense model";
+  const auto ids = tokens(150, 1);
+  const auto prompt = TestSequence(*resident, pages({10, 11, 12}), 150).run(ids, 64);
+  const auto decoded = decode_together(*resident);
+  for (const ExpertSlots slots : {ExpertSlots{.count = 1}, ExpertSlots{.count = 3},
+                                  ExpertSlots{.share = 0.25}, ExpertSlots{.share = 0.8}}) {
+    for (const PinOptions pins :
+         {PinOptions{}, PinOptions{.is_enabled = false}, PinOptions{.budget_bytes = 96 * 1024}}) {
+      SCOPED_TRACE(fmt::format("{} slots, {} of them, pins {} of {}", slots.count.value_or(0),
+                               slots.share.value_or(0), pins.is_enabled, pins.budget_bytes));
+      const auto model = load(/*use_graphs=*/true, slots, pins);
+      ASSERT_TRUE(model);
+      EXPECT_EQ(TestSequence(*model, pages({10, 11, 12}), 150).run(ids, 64), prompt);
+      EXPECT_EQ(decode_together(*model), decoded);
+      const auto counts = model->expert_counts();
+      ASSERT_TRUE(counts);
+      EXPECT_GT(counts->n_misses, 0);
+    }
+  }
+}
+
 TEST_P(GpuModelTest, ACopiedPageServesAsWell) {
   if (!is_supported()) GTEST_SKIP() << "a format without GPU kernels";
   const auto model = load();
@@ -191,7 +220,7 @@ TEST_P(GpuModelTest, ACopiedPageServesAsWell) {
 
 // What a GPU refuses ends the load with one error, and nothing is left behind: the fake driver
 // checks.
-TEST(GpuLoadTest, ARefusedCallIsAnErrorWithNothingLeft) {
+void refuse_each_call(double share) {
   const auto checkpoint = open_checkpoint(kGolden / "models" / "qwen3_moe");
   ASSERT_TRUE(checkpoint);
   for (int64_t k = 1;; ++k) {
@@ -199,11 +228,55 @@ TEST(GpuLoadTest, ARefusedCallIsAnErrorWithNothingLeft) {
     options.refusals = {{.call = {}, .first = k}};
     auto driver = std::make_shared<FakeDriver>(options);
     add_gpu_stand_ins(*driver);
-    const auto loaded = load_model(
-        *checkpoint, {.n_threads = 1, .kv_tokens = 64, .gpu = GpuTarget{.driver = driver}});
+    auto loaded = load_model(*checkpoint, {.expert_slots = {.share = share},
+                                           .n_threads = 1,
+                                           .kv_tokens = 64,
+                                           .gpu = GpuTarget{.driver = driver}});
     if (driver->n_calls() < k) break;
-    if (loaded) continue;  // a pin, which is a wish
-    EXPECT_NE(loaded.error().message, "") << k;
+    if (!loaded) {
+      EXPECT_NE(loaded.error().message, "") << k;
+      continue;
+    }
+    // A pin was refused, which is a wish.
+    TestSequence(*loaded->model, pages({0}), 9).run(tokens(9, 1), 9);
+  }
+}
+
+TEST(GpuLoadTest, ARefusedCallIsAnErrorWithNothingLeft) { refuse_each_call(1.0); }
+TEST(GpuLoadTest, ARefusedCallWhereExpertsAreCachedToo) { refuse_each_call(0.5); }
+
+// In a step: an error, and the next step is as if nothing had been.
+TEST(GpuLoadTest, ARefusedCallOfAStepIsThatStepsError) {
+  const auto checkpoint = open_checkpoint(kGolden / "models" / "qwen3_moe");
+  ASSERT_TRUE(checkpoint);
+  const auto ids = tokens(9, 1);
+  std::vector<float> expected;
+  int64_t n_copies_of_load = 0;
+  for (int64_t k = 0;; ++k) {
+    FakeDriverOptions options;
+    if (k > 0)
+      options.refusals = {{.call = DriverCall::kCopyToDevice, .first = n_copies_of_load + k}};
+    auto driver = std::make_shared<FakeDriver>(options);
+    add_gpu_stand_ins(*driver);
+    const auto loaded = load_model(*checkpoint, {.expert_slots = {.count = 2},
+                                                 .n_threads = 1,
+                                                 .kv_tokens = 64,
+                                                 .gpu = GpuTarget{.driver = driver}});
+    ASSERT_TRUE(loaded) << loaded.error().text();
+    n_copies_of_load = driver->n_calls(DriverCall::kCopyToDevice);
+    LanguageModel& model = *loaded->model;
+    if (k == 0) {
+      expected = TestSequence(model, pages({0}), 9).run(ids, 9);
+      continue;
+    }
+    const auto page = pages({0});
+    std::vector<float> logits(static_cast<size_t>(model.spec().vocab_size));
+    const SequenceSlice slice = {.tokens = ids, .pages = page, .planned_length = 9};
+    const auto done = model.step(std::span(&slice, 1), logits);
+    const bool was_refused = driver->n_calls(DriverCall::kCopyToDevice) >= n_copies_of_load + k;
+    EXPECT_EQ(done.has_value(), !was_refused) << k;
+    if (!was_refused) break;
+    EXPECT_EQ(TestSequence(model, pages({0}), 9).run(ids, 9), expected) << k;
   }
 }
 

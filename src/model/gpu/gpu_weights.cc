@@ -160,6 +160,7 @@ class GpuWeights::Placement {
   }
   // Room behind the last span, which kernels may read.
   size_t bytes() const { return n_bytes_ + kAlignment; }
+  size_t slot_bytes() const { return slot_bytes_; }
   size_t pool_bytes() const { return static_cast<size_t>(n_slots_) * slot_bytes_; }
 
  private:
@@ -378,7 +379,7 @@ class GpuWeights::Placement {
   }
 
   Result<void> copy_expert(int layer, int expert, const SlotLayout& layout) {
-    if (!is_copying()) return {};
+    if (!is_copying() || pool_.empty()) return {};
     constexpr std::array<std::string_view, 3> kNames = {"gate", "up", "down"};
     const DeviceBytes slot =
         pool_.subspan(static_cast<size_t>(n_slots_) * slot_bytes_, slot_bytes_);
@@ -410,20 +411,25 @@ Result<GpuWeightBytes> GpuWeights::measure(const Checkpoint& checkpoint,
   PENSTOCK_TRY(placement.place_layers());
   PENSTOCK_TRY(placement.place_head());
   PENSTOCK_TRY(placement.place_vector("final_norm"));
-  return GpuWeightBytes{.dense = placement.bytes(), .experts = placement.pool_bytes()};
+  return GpuWeightBytes{.dense = placement.bytes(),
+                        .experts = placement.pool_bytes(),
+                        .slot = placement.slot_bytes()};
 }
 
 Result<GpuWeights> GpuWeights::upload(const GpuQueue& queue, const Checkpoint& checkpoint,
                                       const DecoderParts& parts, const WeightStore& weights,
-                                      const ProgressFn& progress) {
+                                      GpuExpertPlace experts, const ProgressFn& progress) {
   PENSTOCK_ASSIGN(const GpuWeightBytes bytes, measure(checkpoint, parts));
   Driver& driver = *queue.driver;
   PENSTOCK_ASSIGN(DeviceMemory memory, DeviceMemory::allocate(driver, bytes.dense));
-  PENSTOCK_ASSIGN(DeviceMemory pool,
-                  DeviceMemory::allocate(driver, std::max(bytes.experts, kAlignment)));
-  GpuWeights uploaded(std::move(memory), std::move(pool));
+  GpuWeights uploaded(std::move(memory));
+  uploaded.slot_bytes_ = bytes.slot;
+  if (experts == GpuExpertPlace::kAllInSlots && bytes.experts > 0) {
+    PENSTOCK_ASSIGN(uploaded.pool_, DeviceMemory::allocate(driver, bytes.experts));
+  }
   Placement placement(checkpoint, parts);
-  placement.copy_to(queue, uploaded.memory_.bytes(), uploaded.pool_.bytes(), weights, progress);
+  placement.copy_to(queue, uploaded.memory_.bytes(),
+                    uploaded.pool_ ? uploaded.pool_->bytes() : DeviceBytes(), weights, progress);
   // Whatever fails: no copy is still on its way when the memory is given back.
   const auto place = [&]() -> Result<void> {
     PENSTOCK_ASSIGN(uploaded.layers_, placement.place_layers());

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,7 +70,13 @@ struct GpuLayerWeights {
 // What they take of VRAM, before anything is allocated.
 struct GpuWeightBytes {
   size_t dense = 0;
-  size_t experts = 0;  // the pool of slots, and where each expert is
+  size_t experts = 0;  // all of them in slots
+  size_t slot = 0;     // one
+};
+
+enum class GpuExpertPlace : uint8_t {
+  kAllInSlots,  // uploaded with the rest
+  kCached,      // they come and go (gpu_expert_cache.h)
 };
 
 // Move-only. Immutable once uploaded.
@@ -80,19 +87,24 @@ class GpuWeights {
   // Copies what lies in `weights`, where experts are too. All is in VRAM when this returns.
   static Result<GpuWeights> upload(const GpuQueue& queue, const Checkpoint& checkpoint,
                                    const DecoderParts& parts, const WeightStore& weights,
-                                   const ProgressFn& progress);
+                                   GpuExpertPlace experts, const ProgressFn& progress);
 
   const GpuLayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   const GpuMatrix& head() const { return head_; }
   DeviceSpan<const float> final_norm() const { return final_norm_; }
+  size_t slot_bytes() const { return slot_bytes_; }
+  // The pool of experts that are cached.
+  void set_pool(ConstDeviceBytes pool) {
+    for (GpuLayerWeights& layer : layers_) layer.moe.experts.pool = pool;
+  }
 
  private:
   class Placement;
-  GpuWeights(DeviceMemory memory, DeviceMemory pool)
-      : memory_(std::move(memory)), pool_(std::move(pool)) {}
+  explicit GpuWeights(DeviceMemory memory) : memory_(std::move(memory)) {}
 
   DeviceMemory memory_;
-  DeviceMemory pool_;
+  std::optional<DeviceMemory> pool_;  // of experts that are all there
+  size_t slot_bytes_ = 0;
   std::vector<GpuLayerWeights> layers_;
   GpuMatrix head_;
   DeviceSpan<const float> final_norm_;
