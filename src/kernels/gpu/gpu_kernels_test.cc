@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, GpuMatmulTest, testing::ValuesIn(gpu_format_ca
 struct ExpertsCase {
   Format format;
   int64_t n_tokens;
-  int n_experts = 5, top_k = 2;
+  int n_experts = 9, top_k = 2;
   int64_t dim = 96, hidden = 256;
 };
 
@@ -301,6 +301,14 @@ ExpertResults run_experts(Gpu& gpu, const ExpertsCase& c) {
                                {out, rows, c.hidden, c.hidden}));
   EXPECT_TRUE(gpu_experts_combine(gpu.queue(), assignments, {out, rows, c.hidden, c.hidden},
                                   {stream, c.n_tokens, c.hidden, c.hidden}));
+  // The same at once, where that can be: the same bits.
+  if (can_combine_at_once(assignments)) {
+    const auto at_once = gpu.upload(random_floats(c.n_tokens * c.hidden, 6));
+    EXPECT_TRUE(gpu_experts_down_combine(gpu.queue(), experts, assignments,
+                                         {act, rows, c.dim, c.dim},
+                                         {at_once, c.n_tokens, c.hidden, c.hidden}));
+    EXPECT_EQ(gpu.download(at_once), gpu.download(stream));
+  }
   // Where a token stands among its expert's rows is left open: by assignment.
   const auto by_assignment = [&](const std::vector<float>& grouped, int64_t cols) {
     const std::vector<int32_t> places = gpu.download(row_of);

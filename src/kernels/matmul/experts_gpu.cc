@@ -10,10 +10,13 @@
 namespace penstock {
 namespace {
 
+std::string_view name_of(Format format, const GpuMatrixShape& shape) {
+  return *gpu_format_name({.format = format, .group_cols = shape.block_cols});
+}
+
 std::string kernel_name(std::string_view operation, Format format, const GpuMatrixShape& shape,
                         int64_t tiles) {
-  const MatrixView named = {.format = format, .group_cols = shape.block_cols};
-  return fmt::format("{}_{}_{}", operation, *gpu_format_name(named), tiles);
+  return fmt::format("{}_{}_{}", operation, name_of(format, shape), tiles);
 }
 
 uint32_t most_groups(const GpuAssignments& assignments) {
@@ -61,6 +64,28 @@ Result<void> gpu_experts_combine(const GpuQueue& queue, const GpuAssignments& as
                        .waits_itself = true},
                       {y.data, y.stride, assignments.row_of, assignments.weights, assignments.top_k,
                        x.data, x.stride, static_cast<int32_t>(x.cols)});
+}
+
+bool can_combine_at_once(const GpuAssignments& assignments) {
+  // A warp reads the group of its own number, there or not.
+  return assignments.n_tokens <= kGpuTileTokens && assignments.n_rows() <= kGpuMostCombined &&
+         assignments.groups.size() >= kGpuTileWarps;
+}
+
+Result<void> gpu_experts_down_combine(const GpuQueue& queue, const GpuExperts& experts,
+                                      const GpuAssignments& assignments,
+                                      GpuRows<const uint16_t> act, GpuRows<float> x) {
+  const GpuMatrixShape& shape = experts.down_shape;
+  const std::string kernel =
+      fmt::format("experts_down_combine_{}", name_of(experts.down_format, shape));
+  return queue.launch(
+      {.kernel = kernel,
+       .grid = {blocks_for(shape.rows, kGpuTileRows)},
+       .thread_block = {kGpuTileThreads},
+       .waits_itself = true},
+      {experts.pool, experts.slot_bytes, experts.factors, experts.down, shape, assignments.groups,
+       assignments.n_groups, assignments.row_of, assignments.weights, assignments.top_k,
+       static_cast<int32_t>(assignments.n_tokens), act.data, act.stride, x.data, x.stride});
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 // The routed experts of a step on a GPU: the contract is experts_gpu.h's.
 #include "kernels/gpu/numbers.cuh"
 #include "kernels/gpu/tile_product.cuh"
+#include "kernels/gpu/tile_shape.h"
 
 namespace penstock::gpu {
 
@@ -85,6 +86,41 @@ __device__ inline void down(const Experts& experts, GpuExpertPart part, GpuMatri
   }
 }
 
+// down and combine at once, for few assignments: x[t] += sum over k of weight[t, k] * Wd act[row_of[t, k]].  Grid: [row tiles of
+// hidden]. A warp multiplies every eighth group; the sums are those of the two kernels, bit for bit.
+template <class Codec>
+__device__ inline void down_combine(const Experts& experts, GpuExpertPart part, GpuMatrixShape shape, const Group* groups,
+                                    const int32_t* n_groups, const int32_t* row_of, const float* weights, int top_k,
+                                    int n_tokens, const uint16_t* act, int64_t act_stride, float* x, int64_t x_stride) {
+  __shared__ float outputs[kGpuMostCombined][kTileRows];  // of each assignment's row
+  wait_for_turn();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  Group group = groups[warp];  // on its way before it is known to be one
+  const int n = *n_groups;
+  const int first_row = blockIdx.x * kTileRows;
+  for (int g = warp; g < n; g += kWarps) {
+    if (g != warp) group = groups[g];
+    const Source w = experts.matrix(group, 2, part, shape);
+    const float factor = Codec::kUnit * w.shape.scale;
+    const Tokens tokens = {act + group.first_row * act_stride, act_stride, nullptr, group.n_rows};
+    float sums[1][4];
+    multiply_warp<Codec, 1, 1, 3, /*WAITS=*/false>(w, first_row, tokens, 0, 0, sums);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = 2 * (lane % 4) + i % 2;
+      if (token < group.n_rows) outputs[group.first_row + token][lane / 4 + i / 2 * 8] = sums[0][i] * factor;
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < n_tokens * kTileRows; i += kThreads) {
+    const int token = i / kTileRows, row = first_row + i % kTileRows;
+    if (row >= shape.rows) continue;
+    float sum = 0;
+    for (int k = 0; k < top_k; ++k) sum += weights[token * top_k + k] * outputs[row_of[token * top_k + k]][i % kTileRows];
+    x[token * x_stride + row] += sum;
+  }
+}
+
 // x[t] += sum over k of weight[t, k] * y[row_of[t, k]], the heaviest first.  Grid: [columns / threads, tokens].
 __device__ inline void combine(const float* y, int64_t y_stride, const int32_t* row_of, const float* weights, int top_k,
                                float* x, int64_t x_stride, int cols) {
@@ -121,7 +157,16 @@ using penstock::GpuMatrixShape;
     penstock::gpu::down<penstock::gpu::CODEC, TILES>({pool, slot_bytes, factors}, part, shape, groups,          \
                                                      n_groups, act, act_stride, y, y_stride);                          \
   }
-#define PENSTOCK_EXPERTS_OF(FORMAT, CODEC) PENSTOCK_EXPERTS(FORMAT, CODEC, 1) PENSTOCK_EXPERTS(FORMAT, CODEC, 8)
+#define PENSTOCK_EXPERTS_FEW(FORMAT, CODEC)                                                                            \
+  extern "C" __global__ void __launch_bounds__(penstock::gpu::kThreads, 2) experts_down_combine_##FORMAT(              \
+      const uint8_t* pool, uint64_t slot_bytes, const float* factors, GpuExpertPart part, GpuMatrixShape shape,        \
+      const GpuExpertGroup* groups, const int32_t* n_groups, const int32_t* row_of, const float* weights,              \
+      int32_t top_k, int32_t n_tokens, const uint16_t* act, int64_t act_stride, float* x, int64_t x_stride) {          \
+    penstock::gpu::down_combine<penstock::gpu::CODEC>({pool, slot_bytes, factors}, part, shape, groups, n_groups,      \
+                                                      row_of, weights, top_k, n_tokens, act, act_stride, x, x_stride); \
+  }
+#define PENSTOCK_EXPERTS_OF(FORMAT, CODEC) \
+  PENSTOCK_EXPERTS(FORMAT, CODEC, 1) PENSTOCK_EXPERTS(FORMAT, CODEC, 8) PENSTOCK_EXPERTS_FEW(FORMAT, CODEC)
 
 PENSTOCK_EXPERTS_OF(f32, F32Codec)
 PENSTOCK_EXPERTS_OF(f16, F16Codec)

@@ -22,8 +22,7 @@ class Experts {
 
   MatrixView matrix(const GpuExpertGroup& group, GpuExpertPart part,
                     const GpuMatrixShape& shape) const {
-    const auto slot =
-        pool_.subspan(static_cast<size_t>(group.slot) * slot_bytes_, slot_bytes_);
+    const auto slot = pool_.subspan(static_cast<size_t>(group.slot) * slot_bytes_, slot_bytes_);
     const bool has_scales = shape.scale_row_bytes > 0;
     return view_of(format_, shape, slot.subspan(part.data),
                    has_scales ? slot.subspan(part.scales) : std::span<const std::byte>{});
@@ -94,6 +93,41 @@ void down(Format format, const FakeKernelCall& call) {
   }
 }
 
+void down_combine(Format format, const FakeKernelCall& call) {
+  const Experts experts(format, call);
+  const auto part = call.value<GpuExpertPart>(3);
+  const auto shape = call.value<GpuMatrixShape>(4);
+  const auto groups = call.span<const GpuExpertGroup>(5);
+  const int32_t n_groups = call.span<const int32_t>(6)[0];
+  const auto row_of = call.span<const int32_t>(7);
+  const auto weights = call.span<const float>(8);
+  const auto top_k = call.value<int32_t>(9);
+  const auto n_tokens = call.value<int32_t>(10);
+  const auto act = call.span<const uint16_t>(11);
+  const auto act_stride = call.value<int64_t>(12);
+  const auto x = call.span<float>(13);
+  const auto x_stride = call.value<int64_t>(14);
+  std::vector<float> row(static_cast<size_t>(shape.cols));
+  std::vector<float> outputs(static_cast<size_t>(n_tokens * top_k));
+  for (int32_t r = 0; r < shape.rows; ++r) {
+    for (const GpuExpertGroup& group : groups.first(static_cast<size_t>(n_groups))) {
+      widen_row_bf16(experts.matrix(group, part, shape), r, row);
+      for (int32_t i = group.first_row; i < group.first_row + group.n_rows; ++i) {
+        const double sum = dot_bf16(row, act.subspan(static_cast<size_t>(i * act_stride)));
+        outputs[static_cast<size_t>(i)] = static_cast<float>(sum * experts.factor(group.expert, 2));
+      }
+    }
+    for (int32_t t = 0; t < n_tokens; ++t) {
+      float sum = 0;
+      for (int32_t k = 0; k < top_k; ++k) {
+        const auto i = static_cast<size_t>(t * top_k + k);
+        sum += weights[i] * outputs[static_cast<size_t>(row_of[i])];
+      }
+      x[static_cast<size_t>(t * x_stride + r)] += sum;
+    }
+  }
+}
+
 void combine(const FakeKernelCall& call) {
   const auto y = call.span<const float>(0);
   const auto y_stride = call.value<int64_t>(1);
@@ -125,6 +159,10 @@ void add_experts_stand_ins(FakeDriver& driver) {
       driver.add_kernel(fmt::format("experts_down_{}_{}", name, tiles),
                         [format](const FakeKernelCall& call) { down(format, call); });
     }
+  });
+  for_each_gpu_format([&](Format format, std::string_view name) {
+    driver.add_kernel(fmt::format("experts_down_combine_{}", name),
+                      [format](const FakeKernelCall& call) { down_combine(format, call); });
   });
   driver.add_kernel("experts_combine", combine);
 }

@@ -440,8 +440,19 @@ Result<void> GpuDecoder::run_experts(int layer, GpuRows<const uint16_t> h,
   }
   PENSTOCK_TRY(gpu_route(queue(), router, x.n_rows, logits, moe.router_bias, routing));
   const GpuAssignments all = assignments(routing, x.n_rows, n_experts);
-  PENSTOCK_TRY(run_groups(moe.experts, all, h));
-  return combine(all, x);
+  if (!can_combine_at_once(all)) {
+    PENSTOCK_TRY(run_groups(moe.experts, all, h));
+    return combine(all, x);
+  }
+  const GpuRows<uint16_t> act = activations(moe.experts, all);
+  PENSTOCK_TRY(gpu_experts_gate_up(queue(), moe.experts, all, h, act));
+  return gpu_experts_down_combine(queue(), moe.experts, all, act, x);
+}
+
+GpuRows<uint16_t> GpuDecoder::activations(const GpuExperts& experts,
+                                          const GpuAssignments& assignments) const {
+  const int64_t dim = experts.gate_up_shape.rows;
+  return act_.rows(assignments.n_rows(), dim, bf16_stride(dim));
 }
 
 GpuAssignments GpuDecoder::assignments(const GpuRouting& routing, int64_t n_tokens,
@@ -507,8 +518,7 @@ Result<void> GpuDecoder::run_cached_experts(int layer, const GpuRouter& router,
 
 Result<void> GpuDecoder::run_groups(const GpuExperts& experts, const GpuAssignments& assignments,
                                     GpuRows<const uint16_t> h) {
-  const int64_t dim = experts.gate_up_shape.rows;
-  const GpuRows<uint16_t> act = act_.rows(assignments.n_rows(), dim, bf16_stride(dim));
+  const GpuRows<uint16_t> act = activations(experts, assignments);
   const GpuRows<float> out =
       expert_out_.rows(assignments.n_rows(), spec_.hidden_dim, spec_.hidden_dim);
   PENSTOCK_TRY(gpu_experts_gate_up(queue(), experts, assignments, h, act));

@@ -101,6 +101,7 @@ class GpuDecoder final : public LanguageModel {
   Result<void> run_cached_experts(int layer, const GpuRouter& router, const GpuRouting& routing,
                                   GpuRows<const uint16_t> h, GpuRows<float> x);
   GpuAssignments assignments(const GpuRouting& routing, int64_t n_tokens, int n_experts) const;
+  GpuRows<uint16_t> activations(const GpuExperts& experts, const GpuAssignments& assignments) const;
   Result<void> run_groups(const GpuExperts& experts, const GpuAssignments& assignments,
                           GpuRows<const uint16_t> h);
   Result<void> combine(const GpuAssignments& assignments, GpuRows<float> x);
