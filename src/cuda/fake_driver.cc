@@ -267,7 +267,11 @@ Result<void> FakeDriver::launch(const KernelLaunch& launch,
     }
   }
   const FakeKernel& kernel = kernels_.find(launch.kernel)->second;
-  work.run = [&kernel, call = std::move(call)] { kernel(call); };
+  work.run = [&kernel, call = std::move(call)] {
+    call.is_waiting_ = false;
+    kernel(call);
+    return !call.is_waiting_;
+  };
   queue(stream, std::move(work));
   return {};
 }
@@ -405,6 +409,7 @@ void FakeDriver::queue_copy(StreamId stream, std::byte* to, const std::byte* fro
                             ConstDeviceBytes device, std::span<const std::byte> host) {
   queue(stream, {.uses = {range_of(device), range_of(host)}, .memory = {device}, .run = [=] {
                    std::memmove(to, from, bytes);
+                   return true;
                  }});
   if (recordings_.contains(stream)) {
     PENSTOCK_CHECK(pins_.holds(range_of(host)),

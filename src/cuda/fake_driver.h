@@ -83,6 +83,8 @@ struct FakeDriverOptions {
 class FakeKernelCall {
  public:
   const KernelLaunch& launch() const { return launch_; }
+  // Has the stand-in run once more, later: it waits for something that the host does meanwhile.
+  void wait() const { is_waiting_ = true; }
   template <class T>
   std::span<T> span(size_t argument) const {
     const KernelArgument& given = arguments_.at(argument);
@@ -103,6 +105,7 @@ class FakeKernelCall {
 
  private:
   friend class FakeDriver;
+  mutable bool is_waiting_ = false;
   KernelLaunch launch_;
   std::vector<KernelArgument> arguments_;
   std::vector<std::byte*> memory_;  // where each span is; null for values
@@ -174,7 +177,7 @@ class FakeDriver final : public Driver {
   struct Recorded {
     std::vector<AddressRange> uses;
     std::vector<ConstDeviceBytes> memory;
-    std::function<void()> run;
+    std::function<bool()> run;
   };
 
   // What lies at a run of device addresses.

@@ -29,7 +29,7 @@ void FakeWork::remove_event(EventId event) {
   events_.erase(event);
 }
 
-void FakeWork::queue(StreamId stream, std::vector<AddressRange> uses, std::function<void()> run) {
+void FakeWork::queue(StreamId stream, std::vector<AddressRange> uses, std::function<bool()> run) {
   work_of(stream).push_back({.uses = std::move(uses), .run = std::move(run), .after = nullptr});
   run_some();
 }
@@ -37,11 +37,11 @@ void FakeWork::queue(StreamId stream, std::vector<AddressRange> uses, std::funct
 void FakeWork::record(EventId event, StreamId stream) {
   auto mark = std::make_shared<Mark>(Mark{.stream = stream});
   latest_mark(event) = mark;
-  queue(stream, {}, [mark = std::move(mark)] { mark->has_happened = true; });
+  queue(stream, {}, [mark = std::move(mark)] { return mark->has_happened = true; });
 }
 
 void FakeWork::wait(StreamId stream, EventId event) {
-  work_of(stream).push_back({.uses = {}, .run = [] {}, .after = latest_mark(event)});
+  work_of(stream).push_back({.uses = {}, .run = [] { return true; }, .after = latest_mark(event)});
 }
 
 bool FakeWork::has_happened(EventId event) {
@@ -92,9 +92,9 @@ bool FakeWork::is_ready(const Queue& queue) {
 }
 
 void FakeWork::run_first(Queue& queue) {
-  const Task task = std::move(queue.front());
+  Task task = std::move(queue.front());
   queue.pop_front();
-  task.run();
+  if (!task.run()) queue.push_front(std::move(task));
 }
 
 // The next task of any stream that has a ready one; false where there is none.
@@ -118,7 +118,9 @@ void FakeWork::run_towards(StreamId stream) {
 // Sometimes only what is needed runs, sometimes anything that may: both are what a GPU could do.
 void FakeWork::run_until(const std::function<bool()>& is_done, StreamId needed) {
   const bool is_lazy = toss();
-  while (!is_done()) {
+  constexpr int64_t kMostTries = 1'000'000;
+  for (int64_t tries = 0; !is_done(); ++tries) {
+    PENSTOCK_CHECK(tries < kMostTries, "a kernel waits for the host, and the host for the kernel");
     if (is_lazy) {
       run_towards(needed);
     } else {

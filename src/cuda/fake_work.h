@@ -47,7 +47,8 @@ class FakeWork {
   void remove_event(EventId event);
 
   // `uses` is what `run` reads or writes when its turn comes.
-  void queue(StreamId stream, std::vector<AddressRange> uses, std::function<void()> run);
+  // It returns whether it is done; else it runs once more when its turn comes again.
+  void queue(StreamId stream, std::vector<AddressRange> uses, std::function<bool()> run);
   void record(EventId event, StreamId stream);
   void wait(StreamId stream, EventId event);
   bool has_happened(EventId event);
@@ -70,7 +71,7 @@ class FakeWork {
   };
   struct Task {
     std::vector<AddressRange> uses;
-    std::function<void()> run;
+    std::function<bool()> run;
     std::shared_ptr<const Mark> after;  // null: ready when its turn comes
   };
   using Queue = std::deque<Task>;

@@ -24,6 +24,7 @@
 #include "kernels/rms_norm/rms_norm_gpu.h"
 #include "kernels/router/router_gpu.h"
 #include "kernels/swiglu/swiglu_gpu.h"
+#include "os/memory.h"
 
 namespace penstock {
 namespace {
@@ -437,6 +438,50 @@ TEST_F(GpuKernelTest, RoutersChooseAsTheReferenceDoes) {
       }
     }
   }
+}
+
+// A router that misses an expert waits for the host; one that nobody answers gives up, and the next
+// does not wait at all.
+TEST_F(GpuKernelTest, ARouterThatNobodyAnswersGivesUp) {
+  Gpu gpu(real());
+  Driver& driver = *gpu.queue().driver;
+  constexpr size_t kBytes = 64 * 1024;
+  auto memory = AnonymousMemory::reserve(kBytes, OsPages::kNormal);
+  ASSERT_TRUE(memory);
+  auto* const mailbox = new (memory->bytes().data()) GpuExpertMailbox;
+  ASSERT_TRUE(driver.register_host(memory->bytes()));
+  const auto view = driver.device_view(memory->bytes());
+  ASSERT_TRUE(view);
+  const GpuRouter router = {.n_experts = 8, .top_k = 2};
+  const GpuRouting routing = {.slots = gpu.upload(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, -1}),
+                              .experts = gpu.make<int32_t>(2),
+                              .weights = gpu.make<float>(2),
+                              .groups = gpu.make<GpuExpertGroup>(8),
+                              .n_groups = gpu.make<int32_t>(1),
+                              .row_of = gpu.make<int32_t>(2),
+                              .token_of = gpu.make<int32_t>(2)};
+  const GpuExpertCalls calls = {
+      .mailbox = view->subspan(0, sizeof(GpuExpertMailbox)).as<GpuExpertMailbox>(),
+      .log =
+          view->subspan(sizeof(GpuExpertMailbox), kGpuMostLogged * sizeof(int32_t)).as<int32_t>(),
+      .counter = gpu.upload(std::vector<uint32_t>{0}),
+      .layer = 5};
+  const auto route = [&](std::vector<float> logits) {
+    EXPECT_TRUE(gpu_route(gpu.queue(), router, 1, gpu.upload(logits), {}, routing, calls));
+    return gpu.download(routing.groups)[1];
+  };
+  EXPECT_EQ(route({0, 0, 9, 0, 8, 0, 0, 0}).slot, 4) << "experts that are there: nobody is asked";
+  EXPECT_EQ(mailbox->request, 0u);
+  const auto* const log = reinterpret_cast<const int32_t*>(mailbox + 1);
+  EXPECT_EQ(log[0], 2);
+  EXPECT_EQ(log[1], 4);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(route({0, 0, 9, 0, 0, 0, 0, 8}).slot, 0) << "no slot, and no wild address either";
+    EXPECT_EQ(mailbox->request, 1u);
+    EXPECT_EQ(mailbox->layer, 5);
+    EXPECT_EQ(mailbox->failed, 1u);
+  }
+  ASSERT_TRUE(driver.unregister_host(memory->bytes().data()));
 }
 
 TEST_F(GpuKernelTest, RouterLogitsEqualTheReference) {

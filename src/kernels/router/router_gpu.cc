@@ -44,7 +44,7 @@ uint32_t shared_bytes_of(const GpuRouter& router) {
 
 Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                        DeviceSpan<const float> logits, DeviceSpan<const float> bias,
-                       const GpuRouting& routing) {
+                       const GpuRouting& routing, const GpuExpertCalls& calls) {
   if (n_tokens > kGpuRouterTokens) {
     PENSTOCK_TRY(gpu_router_choose(queue, router, n_tokens, logits, bias, routing));
     return gpu_router_group(queue, router, n_tokens, routing);
@@ -55,7 +55,8 @@ Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n
        .shared_bytes = shared_bytes_of(router),
        .waits_itself = true},
       {router, static_cast<int32_t>(n_tokens), logits, bias, routing.experts, routing.weights,
-       routing.slots, routing.groups, routing.n_groups, routing.row_of, routing.token_of});
+       routing.slots, routing.groups, routing.n_groups, routing.row_of, routing.token_of,
+       calls.mailbox, calls.log, calls.counter, calls.layer});
 }
 
 Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,

@@ -151,6 +151,45 @@ __device__ inline void choose(const GpuRouter& r, float* shared, const float* lo
   if (lane < r.top_k) weights[lane] = mine * factor;
 }
 
+__device__ inline uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+// An expert whose slot the host did not give is read from slot 0, so that nothing reads wild addresses: the step has failed.
+// Asks the host for the layer's experts and waits until their slots are known, not for long: a host that died must not
+// leave a kernel that never ends. One thread; what others wrote before the last barrier the host sees too.
+__device__ inline void ask_host(GpuExpertMailbox* mailbox, uint32_t* counter, int layer) {
+  constexpr uint64_t kMostNanoseconds = 500'000'000;
+  if (*reinterpret_cast<volatile uint32_t*>(&mailbox->failed) != 0) return;  // nobody answers
+  const uint32_t number = ++*counter;
+  mailbox->layer = layer;
+  __threadfence_system();
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(&mailbox->request), "r"(number) : "memory");
+  const uint64_t began = nanoseconds();
+  uint32_t reply;
+  do {
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(reply) : "l"(&mailbox->reply) : "memory");
+    if (nanoseconds() - began > kMostNanoseconds) {
+      mailbox->failed = 1;
+      return;
+    }
+  } while (reply != number);
+}
+
+// All of the block: has every expert that was chosen in a slot.
+__device__ inline void await_experts(const int32_t* experts, int n_assignments, const int32_t* slots, GpuExpertMailbox* mailbox,
+                                     int32_t* log, uint32_t* counter, int layer) {
+  bool is_missing = false;
+  for (int i = threadIdx.x; i < n_assignments; i += blockDim.x) {
+    log[i] = experts[i];
+    is_missing |= __ldcg(slots + experts[i]) < 0;
+  }
+  if (__syncthreads_or(is_missing) && threadIdx.x == 0) ask_host(mailbox, counter, layer);
+  __syncthreads();
+}
+
 // One thread block: counts, places, lists. Which row of its expert's an assignment becomes is left to chance: no result
 // depends on it.
 __device__ inline void group_by_expert(const int32_t* experts, int n_assignments, int top_k, int n_experts,
@@ -174,7 +213,8 @@ __device__ inline void group_by_expert(const int32_t* experts, int n_assignments
         const int others = __shfl_up_sync(~0u, groups_through, distance);
         if (threadIdx.x >= distance) rows_through += rows, groups_through += others;
       }
-      if (count > 0) groups[group + groups_through - 1] = {expert, row + rows_through - count, count, slots[expert]};
+      if (count > 0) groups[group + groups_through - 1] =
+            {expert, row + rows_through - count, count, max(__ldcg(slots + expert), 0)};
       if (expert < n_experts) places[expert] = row + rows_through - count;
       row += __shfl_sync(~0u, rows_through, 31);
       group += __shfl_sync(~0u, groups_through, 31);
@@ -226,7 +266,9 @@ extern "C" __global__ void __launch_bounds__(256) router_group(const int32_t* ex
 extern "C" __global__ void __launch_bounds__(256) router_choose_and_group(GpuRouter router, int32_t n_tokens, const float* logits,
                                                                           const float* bias, int32_t* experts, float* weights,
                                                                           const int32_t* slots, GpuExpertGroup* groups, int32_t* n_groups,
-                                                                          int32_t* row_of, int32_t* token_of) {
+                                                                          int32_t* row_of, int32_t* token_of,
+                                                                          GpuExpertMailbox* mailbox, int32_t* log,
+                                                                          uint32_t* counter, int32_t layer) {
   gpu::wait_for_turn();
   extern __shared__ float memory[];
   const int t = threadIdx.x / 32;
@@ -235,5 +277,6 @@ extern "C" __global__ void __launch_bounds__(256) router_choose_and_group(GpuRou
                 weights + t * router.top_k);
   }
   __syncthreads();
+  if (mailbox != nullptr) gpu::await_experts(experts, n_tokens * router.top_k, slots, mailbox, log, counter, layer);
   gpu::group_by_expert(experts, n_tokens * router.top_k, router.top_k, router.n_experts, slots, groups, n_groups, row_of, token_of);
 }

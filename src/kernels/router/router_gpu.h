@@ -30,13 +30,24 @@ struct GpuRouting {
   DeviceSpan<int32_t> row_of = {}, token_of = {};
 };
 
+// How a step that is queued as a whole gets experts which are cached: a layer's `slots` are -1 for
+// those that have none.
+struct GpuExpertCalls {
+  DeviceSpan<GpuExpertMailbox> mailbox = {};  // empty: every expert has a slot
+  DeviceSpan<int32_t> log =
+      {};  // [kGpuMostLogged], of the layer: what its tokens chose, always written
+  DeviceSpan<uint32_t> counter = {};  // of requests, the device's own
+  int32_t layer = 0;
+};
+
 // Chooses as route() of router.h does, but for the precision of exp and sums: equals up to what a
 // tie is; then groups the assignments: groups ascend by expert, and where a token stands among its
-// expert's rows is left open. At most kGpuMostExperts, kGpuMostChoices and 32 groups of experts.
-// logits [n_tokens, n_experts], bias [n_experts] or empty
+// expert's rows is left open. `calls`, for at most kGpuRouterTokens tokens and kGpuMostLogged
+// assignments, has the kernel wait for experts without a slot. At most kGpuMostExperts,
+// kGpuMostChoices and 32 groups of experts. logits [n_tokens, n_experts], bias [n_experts] or empty
 Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                        DeviceSpan<const float> logits, DeviceSpan<const float> bias,
-                       const GpuRouting& routing);
+                       const GpuRouting& routing, const GpuExpertCalls& calls = {});
 // Its first half: routing.experts and routing.weights.
 Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                                DeviceSpan<const float> logits, DeviceSpan<const float> bias,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -78,8 +79,8 @@ void group(std::span<const int32_t> experts, int32_t top_k, int32_t n_experts, c
       to.token_of[static_cast<size_t>(row++)] = static_cast<int32_t>(i) / top_k;
     }
     if (row > first)
-      to.groups[static_cast<size_t>(n_groups++)] = {expert, first, row - first,
-                                                    to.slots[static_cast<size_t>(expert)]};
+      to.groups[static_cast<size_t>(n_groups++)] = {
+          expert, first, row - first, std::max(to.slots[static_cast<size_t>(expert)], 0)};
   }
   to.n_groups[0] = n_groups;
 }
@@ -102,10 +103,34 @@ void group_kernel(const FakeKernelCall& call) {
         groups_at(call, 4));
 }
 
+// Whether the layer's experts have slots; where not, the host is asked, once until it has replied.
+bool has_experts(const FakeKernelCall& call, int32_t n) {
+  const auto experts = call.span<int32_t>(4).first(static_cast<size_t>(n));
+  const auto slots = call.span<const int32_t>(6);
+  std::ranges::copy(experts, call.span<int32_t>(12).begin());
+  const auto has_slot = [&](int32_t expert) { return slots[static_cast<size_t>(expert)] >= 0; };
+  GpuExpertMailbox& mailbox = call.span<GpuExpertMailbox>(11)[0];
+  if (std::ranges::all_of(experts, has_slot)) {
+    mailbox.of_the_gpu[0] = 0;
+    return true;
+  }
+  if (mailbox.request != mailbox.reply) return false;
+  uint32_t& has_asked = mailbox.of_the_gpu[0];
+  if (has_asked != 0) {
+    has_asked = 0;
+    return true;  // the host had none to give: its step has failed
+  }
+  has_asked = 1;
+  mailbox.layer = call.value<int32_t>(14);
+  mailbox.request = ++call.span<uint32_t>(13)[0];
+  return false;
+}
+
 void choose_and_group_kernel(const FakeKernelCall& call) {
   choose_kernel(call);
   const auto router = call.value<GpuRouter>(0);
   const int32_t n = call.value<int32_t>(1) * router.top_k;
+  if (!call.span<GpuExpertMailbox>(11).empty() && !has_experts(call, n)) return call.wait();
   group(call.span<int32_t>(4).first(static_cast<size_t>(n)), router.top_k, router.n_experts,
         groups_at(call, 6));
 }

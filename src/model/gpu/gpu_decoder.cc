@@ -102,8 +102,9 @@ Result<void> GpuDecoder::allocate_kv(int64_t n_pages) {
 }
 
 Result<void> GpuDecoder::allocate_slots(int64_t n_slots) {
-  PENSTOCK_ASSIGN(cache_, GpuExpertCache::make(*parts_.driver, spec_, parts_.weights, n_slots,
-                                               std::move(parts_.banks)));
+  PENSTOCK_ASSIGN(step_done_, Event::create(*parts_.driver));
+  PENSTOCK_ASSIGN(cache_, GpuExpertCache::make(parts_.driver, *parts_.pins, spec_, parts_.weights,
+                                               n_slots, std::move(parts_.banks)));
   parts_.weights.set_pool(cache_->pool());
   return {};
 }
@@ -128,7 +129,8 @@ Result<void> GpuDecoder::step(std::span<const SequenceSlice> batch, std::span<fl
   PENSTOCK_TRY(reserve(step.n_tokens(), inputs));
   write_inputs(step, inputs);
   // Whatever fails: nothing still runs when this returns.
-  const Result<void> ran = queue_step(step, inputs);
+  Result<void> ran = queue_step(step, inputs);
+  if (ran && calls_for_experts_) ran = await_step(step);
   const Result<void> done = settled(*parts_.driver, parts_.driver->synchronise(parts_.stream.id()));
   PENSTOCK_TRY(ran);
   PENSTOCK_TRY(done);
@@ -142,14 +144,29 @@ bool GpuDecoder::is_graphed(const StepTokens& step) const {
   const auto decodes = [](const SequenceSlice& slice) {
     return slice.tokens.size() == 1 && slice.logits == LogitRows::kLast && !slice.layers;
   };
-  return parts_.use_graphs && !cache_ && step.n_tokens() <= kMostSequences &&
-         std::ranges::all_of(step.slices(), decodes);
+  return parts_.use_graphs && (!cache_ || cache_->takes_calls(step.n_tokens())) &&
+         step.n_tokens() <= kMostSequences && std::ranges::all_of(step.slices(), decodes);
+}
+
+bool GpuDecoder::has_calls(const StepTokens& step) const {
+  return cache_ && is_graphed(step) && to_device_.is_pinned() && to_host_.is_pinned();
+}
+
+Result<void> GpuDecoder::await_step(const StepTokens& step) {
+  Driver& driver = *parts_.driver;
+  const Result<void> recorded =
+      settled(driver, driver.record(step_done_->id(), parts_.stream.id()));
+  // Without the event nobody knows when to stop: the kernels give up for themselves.
+  PENSTOCK_TRY(recorded);
+  return cache_->serve_calls(step_done_->id(), step.n_tokens());
 }
 
 Result<void> GpuDecoder::queue_step(const StepTokens& step, const Inputs& inputs) {
+  calls_for_experts_ = has_calls(step);
   if (!is_graphed(step) || !to_device_.is_pinned() || !to_host_.is_pinned()) {
     return run(step, inputs);
   }
+  if (calls_for_experts_) PENSTOCK_TRY(cache_->begin_calls(queue()));
   if (const size_t bytes = memory_bytes(); graphed_bytes_ != bytes) {
     graphs_.clear();
     graphed_bytes_ = bytes;
@@ -427,18 +444,19 @@ Result<void> GpuDecoder::run_experts(int layer, GpuRows<const uint16_t> h,
   const auto n_rows = static_cast<size_t>(x.n_rows * router.top_k);
   const auto logits = router_logits_.take(static_cast<size_t>(x.n_rows * n_experts));
   PENSTOCK_TRY(gpu_router_logits(queue(), moe.router, h_float, logits));
-  const GpuRouting routing = {.slots = moe.slots,
+  const GpuRouting routing = {.slots = cache_ ? cache_->slots_of(layer) : moe.slots,
                               .experts = chosen_.take(n_rows),
                               .weights = router_weights_.take(n_rows),
                               .groups = groups_.take(static_cast<size_t>(n_experts)),
                               .n_groups = n_groups_.take(static_cast<size_t>(n_experts)),
                               .row_of = row_of_.take(n_rows),
                               .token_of = token_of_.take(n_rows)};
-  if (cache_) {
+  if (cache_ && !calls_for_experts_) {
     PENSTOCK_TRY(gpu_router_choose(queue(), router, x.n_rows, logits, moe.router_bias, routing));
     return run_cached_experts(layer, router, routing, h, x);
   }
-  PENSTOCK_TRY(gpu_route(queue(), router, x.n_rows, logits, moe.router_bias, routing));
+  const GpuExpertCalls calls = cache_ ? cache_->calls_of(layer) : GpuExpertCalls{};
+  PENSTOCK_TRY(gpu_route(queue(), router, x.n_rows, logits, moe.router_bias, routing, calls));
   const GpuAssignments all = assignments(routing, x.n_rows, n_experts);
   if (!can_combine_at_once(all)) {
     PENSTOCK_TRY(run_groups(moe.experts, all, h));

@@ -76,6 +76,9 @@ class GpuDecoder final : public LanguageModel {
   using GraphKey = std::pair<int64_t, int32_t>;
 
   GpuDecoder(ModelSpec spec, Parts parts);
+  // Whether the step's calls for experts are answered while it runs.
+  bool has_calls(const StepTokens& step) const;
+  Result<void> await_step(const StepTokens& step);
   bool is_graphed(const StepTokens& step) const;
   // Queues the step, whose inputs are written: as the graph that it is, or call by call.
   Result<void> queue_step(const StepTokens& step, const Inputs& inputs);
@@ -123,6 +126,8 @@ class GpuDecoder final : public LanguageModel {
   Compute compute_;
   MatrixView embedding_;
   GpuBuffer<uint16_t> kv_;
+  std::optional<Event> step_done_;
+  bool calls_for_experts_ = false;         // of the step that is being queued
   std::unique_ptr<GpuExpertCache> cache_;  // null: all experts have slots of their own
   HostStaging chosen_host_, groups_host_;  // of one layer, on its way from and to the GPU
   HostStaging to_device_, to_host_;
