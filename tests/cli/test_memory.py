@@ -338,7 +338,7 @@ class ExpertsOnDisk(Folder):
     def test_the_start_says_how_many_are_in_ram(self):
         done = penstock("bench", MIXTURE, "--prefill", 0, "--decode", 4, "--repetitions", 1, "--expert-slots", 3)
         self.assertRegex(done.stderr, r"experts on disk, 3 of \d+ in RAM")
-        self.assertRegex(done.stdout, r"decode: [\d.]+ % of the experts were in RAM")
+        self.assertRegex(done.stdout, r"decode: [\d.]+ % of the experts had a slot")
 
     def test_what_cannot_be_is_refused(self):
         ids = self.file("ids.json", "[[1, 2]]")

@@ -146,7 +146,7 @@ ExpertsOfToken experts_of_token(const Row& row) {
 std::string experts_text(const Row& row) {
   const ExpertsOfToken experts = experts_of_token(row);
   return fmt::format(
-      "\n{}: {:.1f} % of the experts were in RAM; a token read {:.2f} MB of others and waited "
+      "\n{}: {:.1f} % of the experts had a slot; a token read {:.2f} MB of others and waited "
       "{:.2f} ms for them; {:.1f} were read ahead, {:.1f} of these in vain\n",
       row.kind, 100.0 * experts.hit_rate, experts.bytes_read * 1e-6, experts.wait_seconds * 1e3,
       experts.prefetches, experts.prefetches - experts.prefetches_used);
