@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "os/file_handle.h"
 
 namespace penstock {
 
@@ -19,7 +20,7 @@ class File {
   static Result<File> open(const std::filesystem::path& path);
 
   File(File&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
+      : fd_(std::exchange(other.fd_, kNoFile)), size_(other.size_), path_(std::move(other.path_)) {}
   File& operator=(File&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(size_, other.size_);
@@ -38,10 +39,10 @@ class File {
  private:
   friend class DirectFile;
   friend class Mapping;
-  File(int fd, uint64_t size, std::filesystem::path path)
+  File(FileHandle fd, uint64_t size, std::filesystem::path path)
       : fd_(fd), size_(size), path_(std::move(path)) {}
 
-  int fd_;
+  FileHandle fd_;
   uint64_t size_;
   std::filesystem::path path_;
 };

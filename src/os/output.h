@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "os/file_handle.h"
 
 namespace penstock {
 
@@ -21,7 +22,9 @@ class OutputFile {
   static Result<OutputFile> create(const std::filesystem::path& path);
 
   OutputFile(OutputFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), bytes_(other.bytes_) {}
+      : fd_(std::exchange(other.fd_, kNoFile)),
+        path_(std::move(other.path_)),
+        bytes_(other.bytes_) {}
   ~OutputFile();
 
   Result<void> append(std::span<const std::byte> bytes);
@@ -30,9 +33,9 @@ class OutputFile {
   uint64_t bytes() const { return bytes_; }  // appended so far
 
  private:
-  OutputFile(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
+  OutputFile(FileHandle fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
 
-  int fd_;
+  FileHandle fd_;
   std::filesystem::path path_;
   uint64_t bytes_ = 0;
 };
@@ -50,7 +53,7 @@ class FileLock {
   // nullopt when another holds it. With kExistingOnly a missing file is kNotFound.
   static Result<std::optional<FileLock>> try_acquire(const std::filesystem::path& path, Mode mode);
 
-  FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileLock(FileLock&& other) noexcept : fd_(std::exchange(other.fd_, kNoFile)) {}
   ~FileLock();
 
   // Whether `path` still names the file that is locked: it may have been removed, or replaced,
@@ -58,9 +61,9 @@ class FileLock {
   bool is_at(const std::filesystem::path& path) const;
 
  private:
-  explicit FileLock(int fd) : fd_(fd) {}
+  explicit FileLock(FileHandle fd) : fd_(fd) {}
 
-  int fd_;
+  FileHandle fd_;
 };
 
 // Forces the folder's own entries (names, not contents) to the disk.

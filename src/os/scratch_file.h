@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "os/file_handle.h"
 
 namespace penstock {
 
@@ -18,8 +19,9 @@ class ScratchFile {
   static Result<ScratchFile> create(const std::filesystem::path& folder);
 
   ScratchFile(ScratchFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)),
+      : fd_(std::exchange(other.fd_, kNoFile)),
         folder_(std::move(other.folder_)),
+        path_(std::move(other.path_)),
         bytes_(other.bytes_) {}
   ~ScratchFile();
 
@@ -29,13 +31,15 @@ class ScratchFile {
 
   uint64_t bytes() const { return bytes_; }
   // By which it can be opened once more while this object lives.
-  std::filesystem::path path() const;
+  const std::filesystem::path& path() const { return path_; }
 
  private:
-  ScratchFile(int fd, std::filesystem::path folder) : fd_(fd), folder_(std::move(folder)) {}
+  ScratchFile(FileHandle fd, std::filesystem::path folder, std::filesystem::path path)
+      : fd_(fd), folder_(std::move(folder)), path_(std::move(path)) {}
 
-  int fd_;
+  FileHandle fd_;
   std::filesystem::path folder_;
+  std::filesystem::path path_;
   uint64_t bytes_ = 0;
 };
 

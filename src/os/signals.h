@@ -1,9 +1,10 @@
 // Signals as values: while a catcher lives, the signals it names do not end the program but are
-// told to whoever asks.
+// told to whoever asks. On Windows Ctrl+C is SIGINT; Ctrl+Break, the closing console, logging off
+// and shutting down are SIGTERM, and the last three end the process a few seconds later.
 #pragma once
 
-#include <signal.h>
-
+#include <csignal>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,8 +24,10 @@ class SignalCatcher {
   std::optional<int> take();
 
  private:
+  struct Before;  // what the signals did
+
   std::vector<int> signals_;
-  std::vector<struct sigaction> before_;  // of signals_[i]
+  std::unique_ptr<Before> before_;
 };
 
 }  // namespace penstock

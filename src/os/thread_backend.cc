@@ -1,9 +1,4 @@
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -13,6 +8,7 @@
 
 #include "os/read_backend.h"
 #include "os/thread_name.h"
+#include "os/thread_reads.h"
 
 namespace penstock {
 namespace {
@@ -58,10 +54,7 @@ class ThreadBackend final : public ReadBackend {
 
  private:
   void work() {
-    // Signals belong to the program's own threads.
-    sigset_t all = {};
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    take_no_signals();
     name_this_thread("disk");
 
     std::unique_lock lock(mutex_);
@@ -71,9 +64,7 @@ class ThreadBackend final : public ReadBackend {
       const PieceRead read = waiting_.front();
       waiting_.pop_front();
       lock.unlock();
-      const ssize_t got = ::pread(static_cast<int>(read.file->handle()), read.out.data(),
-                                  read.out.size(), static_cast<off_t>(read.offset));
-      const int64_t result = got < 0 ? -errno : got;
+      const int64_t result = read_some(*read.file, read.offset, read.out);
       lock.lock();
       results_.push_back({.id = read.id, .result = result});
       has_results_.notify_one();

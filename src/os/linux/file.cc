@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <vector>
 
-#include "base/units.h"
 #include "os/linux/read_all_at.h"
 
 namespace penstock {
@@ -84,22 +82,6 @@ void Mapping::begin_to_read(uint64_t offset, size_t n) const {
 
 Mapping::~Mapping() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
-bool path_exists(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
-Result<std::string> read_whole_file(const std::filesystem::path& path, uint64_t max_bytes) {
-  PENSTOCK_ASSIGN(const File file, File::open(path));
-  if (file.size() > max_bytes) {
-    return fail(ErrorKind::kInvalidData, "{} has {}, expected at most {}", path.string(),
-                format_bytes(file.size()), format_bytes(max_bytes));
-  }
-  std::string text(file.size(), '\0');
-  PENSTOCK_TRY(file.read_exact(0, std::as_writable_bytes(std::span(text))));
-  return text;
 }
 
 }  // namespace penstock

@@ -16,7 +16,7 @@ Result<ScratchFile> ScratchFile::create(const std::filesystem::path& folder) {
   std::string name = (folder / ".penstock-scratch-XXXXXX").string();
   const int fd = ::mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0) return std::unexpected(Error::from_errno(errno, "create a file in", folder));
-  ScratchFile file(fd, folder);
+  ScratchFile file(fd, folder, "/proc/self/fd/" + std::to_string(fd));
   if (::unlink(name.c_str()) != 0) {
     return std::unexpected(Error::from_errno(errno, "remove", name));
   }
@@ -37,7 +37,5 @@ Result<void> ScratchFile::settle() {
   ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);  // a wish: direct reads pass it by anyway
   return {};
 }
-
-std::filesystem::path ScratchFile::path() const { return "/proc/self/fd/" + std::to_string(fd_); }
 
 }  // namespace penstock

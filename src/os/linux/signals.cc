@@ -27,19 +27,26 @@ void write_signal(int signal) {
 
 }  // namespace
 
-SignalCatcher::SignalCatcher(std::vector<int> signals) : signals_(std::move(signals)) {
+struct SignalCatcher::Before {
+  std::vector<struct sigaction> actions;  // of signals_[i]
+};
+
+SignalCatcher::SignalCatcher(std::vector<int> signals)
+    : signals_(std::move(signals)), before_(std::make_unique<Before>()) {
   PENSTOCK_CHECK(signal_pipe[0] < 0, "one SignalCatcher at a time");
   PENSTOCK_CHECK(::pipe2(signal_pipe.data(), O_CLOEXEC | O_NONBLOCK) == 0, "no pipe for signals");
   for (const int signal : signals_) {
     struct sigaction action = {};
     action.sa_handler = write_signal;
     action.sa_flags = SA_RESTART;
-    ::sigaction(signal, &action, &before_.emplace_back());
+    ::sigaction(signal, &action, &before_->actions.emplace_back());
   }
 }
 
 SignalCatcher::~SignalCatcher() {
-  for (size_t i = 0; i < signals_.size(); ++i) ::sigaction(signals_[i], &before_[i], nullptr);
+  for (size_t i = 0; i < signals_.size(); ++i) {
+    ::sigaction(signals_[i], &before_->actions[i], nullptr);
+  }
   for (int& end : signal_pipe) ::close(std::exchange(end, -1));
 }
 
