@@ -1,9 +1,9 @@
 // A made-up / for tests: the few files below it that say what limits a process.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 
 namespace penstock {
@@ -12,8 +12,11 @@ namespace penstock {
 class FakeRoot {
  public:
   FakeRoot() {
-    std::string name = (std::filesystem::temp_directory_path() / "penstock_root_XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
+    std::random_device random;
+    do {
+      root_ = std::filesystem::temp_directory_path() /
+              ("penstock_root_" + std::to_string(random()) + std::to_string(random()));
+    } while (!std::filesystem::create_directory(root_));
   }
   ~FakeRoot() { std::filesystem::remove_all(root_); }
   FakeRoot(const FakeRoot&) = delete;

@@ -9,8 +9,8 @@
 namespace penstock {
 
 int64_t read_some(const DirectFile& file, uint64_t offset, std::span<std::byte> out) {
-  const ssize_t got = ::pread(static_cast<int>(file.handle()), out.data(), out.size(),
-                              static_cast<off_t>(offset));
+  const ssize_t got =
+      ::pread(static_cast<int>(file.handle()), out.data(), out.size(), static_cast<off_t>(offset));
   return got < 0 ? -errno : got;
 }
 
