@@ -52,7 +52,6 @@ class GpuDecoder final : public LanguageModel {
   Result<void> allocate_kv(int64_t n_pages);
   // Where experts are cached, last: their slots.
   Result<void> allocate_slots(int64_t n_slots);
-  const GpuExpertCache* expert_cache() const { return cache_.get(); }
 
   const ModelSpec& spec() const override { return spec_; }
   int64_t n_pages() const override { return n_pages_; }

@@ -39,7 +39,6 @@ class GpuExpertCache {
 
   ConstDeviceBytes pool() const { return pool_.bytes(); }
   int64_t n_slots() const { return table_.n_slots(); }
-  const BankStore& banks() const { return *banks_; }
   const ExpertCounts& counts() const { return counts_; }
 
   // Gives slots to as many of the layer's groups, each of another expert, as there are: those whose

@@ -1,6 +1,4 @@
 // Direct files, and the same reads through every backend this machine has.
-#include "os/direct_io.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/direct_io.h"
 #include "os/fake_root_test.h"
 #include "os/known_file_test.h"
 
