@@ -137,7 +137,10 @@ Result<void> eval_text(EvalOptions options, const Checkpoint& checkpoint) {
   print(found);
   if (!options.against) return {};
 
+  // The classes to compare with are the CPU's, wherever the first was computed.
   options.model.precision = *options.against;
+  options.model.gpu = "none";
+  options.model.vram_budget_bytes.reset();
   PENSTOCK_ASSIGN(const Perplexity other, measure_text(options, checkpoint, tokens));
   fmt::print("{}: ", to_string(*options.against));
   print(other);

@@ -98,6 +98,9 @@ Result<LoadedModel> load_where(const Checkpoint& checkpoint, const ModelOptions&
   const bool is_open = options.gpu == "auto";
   const std::string_view cpu_only = cpu_only_option(options);
   const bool is_exact = options.precision == Precision::kExact;
+  if (options.gpu == "none" && options.vram_budget_bytes) {
+    return fail(ErrorKind::kInvalidArgument, "--gpu none and --vram-budget contradict each other");
+  }
   const bool has_ram_slots = options.expert_slots.is_given();
   if (options.gpu == "none" || (is_open && (is_exact || has_ram_slots))) {
     return load_model(checkpoint, load);

@@ -181,16 +181,7 @@ TEST_P(InvarianceTest, ATokenOutsideTheVocabularyIsRefusedBeforeAnythingIsComput
 TEST_P(InvarianceTest, ACopiedPageServesAsWell) {
   const auto model = load(path(), {.isa = supported_isas().back()});
   ASSERT_TRUE(model);
-  const auto ids = tokens(40, 5);
-  const auto all = TestSequence(*model, pages({0}), 40).run(ids, 40);
-  TestSequence sequence(*model, pages({1}), 40);
-  sequence.run(std::span(ids).first(30), 30);
-  model->copy_page(PageId{1}, PageId{6});
-  TestSequence copy(*model, pages({6}), 40);
-  copy.slice(std::span(ids).first(30),
-             LogitRows::kNone);  // its tokens are in the copied page already
-  const auto last = copy.run(std::span(ids).last(10), 10);
-  EXPECT_TRUE(std::ranges::equal(last, std::span(all).last(last.size())));
+  expect_a_copied_page_serves(*model);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, InvarianceTest,

@@ -196,4 +196,17 @@ inline void expect_crossing_changes_nothing(LanguageModel& model) {
   EXPECT_EQ(together.generated_logits, alone.generated_logits);
 }
 
+inline void expect_a_copied_page_serves(LanguageModel& model) {
+  const auto ids = tokens(40, 5);
+  const auto all = TestSequence(model, pages({0}), 40).run(ids, 40);
+  TestSequence sequence(model, pages({1}), 40);
+  sequence.run(std::span(ids).first(30), 30);
+  model.copy_page(PageId{1}, PageId{6});
+  TestSequence copy(model, pages({6}), 40);
+  copy.slice(std::span(ids).first(30),
+             LogitRows::kNone);  // its tokens are in the copied page already
+  const auto last = copy.run(std::span(ids).last(10), 10);
+  EXPECT_TRUE(std::ranges::equal(last, std::span(all).last(last.size())));
+}
+
 }  // namespace penstock

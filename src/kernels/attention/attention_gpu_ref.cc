@@ -77,8 +77,8 @@ void store(const FakeKernelCall& call) {
       const size_t to_key = pages.place(tokens[t], tokens[t].position, h, /*is_value=*/false);
       const size_t to_value = pages.place(tokens[t], tokens[t].position, h, /*is_value=*/true);
       for (size_t i = 0; i < dim; ++i) {
-        kv[to_key + i] = bf16_of_float(key[i]);
-        kv[to_value + i] = bf16_of_float(v[from + i]);
+        kv[to_key + i] = f32_to_bf16(key[i]);
+        kv[to_value + i] = f32_to_bf16(v[from + i]);
       }
     }
   }
@@ -109,8 +109,8 @@ void split(const FakeKernelCall& call) {
           const size_t key = pages.place(token, position, kv_head, /*is_value=*/false);
           double sum = 0;
           for (size_t d = 0; d < dim; ++d) {
-            sum += static_cast<double>(float_of_bf16(bf16_of_float(q[from + d]))) *
-                   float_of_bf16(kv[key + d]);
+            sum += static_cast<double>(bf16_to_f32(f32_to_bf16(q[from + d]))) *
+                   bf16_to_f32(kv[key + d]);
           }
           scores.push_back(sum * s.scale);
         }
@@ -121,7 +121,7 @@ void split(const FakeKernelCall& call) {
           const double p = std::exp(scores[static_cast<size_t>(position - begin)] - highest);
           weight += p;
           const size_t value = pages.place(token, position, kv_head, /*is_value=*/true);
-          for (size_t d = 0; d < dim; ++d) sums[d] += p * float_of_bf16(kv[value + d]);
+          for (size_t d = 0; d < dim; ++d) sums[d] += p * bf16_to_f32(kv[value + d]);
         }
         const size_t at = (t * static_cast<size_t>(s.n_heads) + static_cast<size_t>(head)) *
                               static_cast<size_t>(n_splits) +
@@ -161,7 +161,7 @@ void combine(const FakeKernelCall& call) {
           sum += part[i * dim + d] * factor;
         }
         out[t * static_cast<size_t>(stride) + head * dim + d] =
-            bf16_of_float(static_cast<float>(sum / weight));
+            f32_to_bf16(static_cast<float>(sum / weight));
       }
     }
   }

@@ -114,7 +114,7 @@ class GpuKernelTest : public testing::Test {
 std::vector<uint16_t> random_bf16(size_t n, uint32_t seed) {
   std::vector<uint16_t> bits;
   for (const float value : random_floats(static_cast<int64_t>(n), seed)) {
-    bits.push_back(bf16_of_float(value));
+    bits.push_back(f32_to_bf16(value));
   }
   return bits;
 }
@@ -138,7 +138,7 @@ void expect_near(std::span<const float> found, std::span<const float> expected, 
 
 std::vector<float> floats_of(const std::vector<uint16_t>& bf16) {
   std::vector<float> values;
-  for (const uint16_t bits : bf16) values.push_back(float_of_bf16(bits));
+  for (const uint16_t bits : bf16) values.push_back(bf16_to_f32(bits));
   return values;
 }
 

@@ -30,12 +30,12 @@ MatrixView view_of(Format format, const GpuMatrixShape& shape, std::span<const s
 
 void widen_row_bf16(const MatrixView& w, int64_t row, std::span<float> out) {
   widen_row(w, row, out);
-  for (float& weight : out) weight = float_of_bf16(bf16_of_float(weight));
+  for (float& weight : out) weight = bf16_to_f32(f32_to_bf16(weight));
 }
 
 double dot_bf16(std::span<const float> w, std::span<const uint16_t> x) {
   double sum = 0;
-  for (size_t i = 0; i < w.size(); ++i) sum += static_cast<double>(w[i]) * float_of_bf16(x[i]);
+  for (size_t i = 0; i < w.size(); ++i) sum += static_cast<double>(w[i]) * bf16_to_f32(x[i]);
   return sum;
 }
 

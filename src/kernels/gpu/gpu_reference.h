@@ -1,8 +1,6 @@
 // What the scalar references of GPU kernels share: numbers as the class `gpu` takes them.
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -11,19 +9,9 @@
 #include "kernels/gpu/gpu_matrix.h"
 #include "tensor/codec.h"
 #include "tensor/format.h"
+#include "tensor/scalar_types.h"
 
 namespace penstock {
-
-inline float float_of_bf16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-// To nearest, ties to even.
-inline uint16_t bf16_of_float(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
 
 // Calls f for each format that GPU kernels know, once for each of their names.
 void for_each_gpu_format(FunctionRef<void(Format, std::string_view)> f);

@@ -63,7 +63,7 @@ void gate_up(Format format, const FakeKernelCall& call) {
         const double g = dot_bf16(gate_row, token) * experts.factor(group.expert, 0);
         const double u = dot_bf16(up_row, token) * experts.factor(group.expert, 1);
         act[static_cast<size_t>(i * act_stride + r)] =
-            bf16_of_float(static_cast<float>(g / (1 + std::exp(-g)) * u));
+            f32_to_bf16(static_cast<float>(g / (1 + std::exp(-g)) * u));
       }
     }
   }

@@ -27,7 +27,7 @@ void rms_norm(const FakeKernelCall& call) {
     for (int64_t i = 0; i < cols; ++i) {
       const auto at = static_cast<size_t>(i);
       const auto value = static_cast<float>(in[at] * factor * weight[at]);
-      y16[static_cast<size_t>(row * y16_stride + i)] = bf16_of_float(value);
+      y16[static_cast<size_t>(row * y16_stride + i)] = f32_to_bf16(value);
       if (!y32.empty()) y32[static_cast<size_t>(row * y32_stride + i)] = value;
     }
   }

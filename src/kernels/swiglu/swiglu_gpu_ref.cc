@@ -19,7 +19,7 @@ void swiglu(const FakeKernelCall& call) {
       const auto at = static_cast<size_t>(row * stride + i);
       const double g = gate[at];
       act[static_cast<size_t>(row * act_stride + i)] =
-          bf16_of_float(static_cast<float>(g / (1 + std::exp(-g)) * up[at]));
+          f32_to_bf16(static_cast<float>(g / (1 + std::exp(-g)) * up[at]));
     }
   }
 }

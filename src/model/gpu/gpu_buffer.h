@@ -22,6 +22,7 @@ class GpuBuffer {
   Result<void> reserve(Driver& driver, size_t n) {
     if (memory_ && memory_->bytes().size() >= n * sizeof(T)) return {};
     memory_.reset();
+    ++n_allocations_;
     PENSTOCK_ASSIGN(memory_, DeviceMemory::allocate(driver, std::max<size_t>(n * sizeof(T), 256)));
     return {};
   }
@@ -32,10 +33,11 @@ class GpuBuffer {
   GpuRows<T> rows(int64_t n_rows, int64_t cols, int64_t stride) const {
     return {take(static_cast<size_t>(n_rows * stride)), n_rows, cols, stride};
   }
-  size_t bytes() const { return memory_ ? memory_->bytes().size() : 0; }
+  int64_t n_allocations() const { return n_allocations_; }
 
  private:
   std::optional<DeviceMemory> memory_;
+  int64_t n_allocations_ = 0;
 };
 
 // Host memory that copies go through, page-locked as far as the driver grants it.
@@ -44,12 +46,15 @@ class HostStaging {
   Result<void> reserve(PinStore& pins, size_t bytes) {
     if (memory_ && memory_->bytes().size() >= bytes) return {};
     memory_.reset();
+    ++n_allocations_;
     PENSTOCK_ASSIGN(AnonymousMemory memory, AnonymousMemory::reserve(bytes, OsPages::kHuge));
     memory_ = pins.pin(std::move(memory));
     return {};
   }
   std::span<std::byte> bytes() const { return memory_ ? memory_->bytes() : std::span<std::byte>(); }
   bool is_pinned() const { return memory_ && memory_->pinned_bytes() >= memory_->bytes().size(); }
+
+  int64_t n_allocations() const { return n_allocations_; }
 
   // Bytes [begin, begin + to.size()) to the GPU.
   Result<void> copy_to_device(const GpuQueue& queue, size_t begin, DeviceBytes to) const {
@@ -75,6 +80,7 @@ class HostStaging {
 
  private:
   std::optional<PinnedMemory> memory_;
+  int64_t n_allocations_ = 0;
 };
 
 }  // namespace penstock

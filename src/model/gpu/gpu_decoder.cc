@@ -115,9 +115,11 @@ GpuKv GpuDecoder::kv() const {
 }
 
 void GpuDecoder::copy_page(PageId from, PageId to) {
-  // It runs before the next step; an error shows there.
-  static_cast<void>(
-      gpu_copy_page(queue(), kv(), static_cast<int32_t>(from), static_cast<int32_t>(to)));
+  // It runs before the next step, which tells of an error: nobody may read a page that was not
+  // copied.
+  const Result<void> queued =
+      gpu_copy_page(queue(), kv(), static_cast<int32_t>(from), static_cast<int32_t>(to));
+  if (copied_) copied_ = queued;
 }
 
 Result<void> GpuDecoder::step(std::span<const SequenceSlice> batch, std::span<float> logits) {
@@ -125,6 +127,7 @@ Result<void> GpuDecoder::step(std::span<const SequenceSlice> batch, std::span<fl
   const StepTimer timer(compute_.profile);
   const StepTokens step(compute_, spec_, batch);
   if (step.n_tokens() == 0) return {};
+  PENSTOCK_TRY(std::exchange(copied_, {}));
   const Inputs inputs = measure(step);
   PENSTOCK_TRY(reserve(step.n_tokens(), inputs));
   write_inputs(step, inputs);
@@ -167,9 +170,9 @@ Result<void> GpuDecoder::queue_step(const StepTokens& step, const Inputs& inputs
     return run(step, inputs);
   }
   if (calls_for_experts_) PENSTOCK_TRY(cache_->begin_calls(queue()));
-  if (const size_t bytes = memory_bytes(); graphed_bytes_ != bytes) {
+  if (const int64_t n = n_allocations(); n_graphed_allocations_ != n) {
     graphs_.clear();
-    graphed_bytes_ = bytes;
+    n_graphed_allocations_ = n;
   }
   const GraphKey key = {step.n_tokens(), inputs.longest};
   auto found = graphs_.find(key);
@@ -181,13 +184,12 @@ Result<void> GpuDecoder::queue_step(const StepTokens& step, const Inputs& inputs
   return found->second.launch(parts_.stream.id());
 }
 
-// It only grows, so it tells whether any part of it is elsewhere.
-size_t GpuDecoder::memory_bytes() const {
-  const auto bytes_of = [](const auto&... buffers) { return (buffers.bytes() + ...); };
-  return bytes_of(inputs_, h_, act_, heads_out_, h_float_, qkv_, gate_up_, expert_out_,
-                  router_logits_, router_weights_, logits_, split_parts_, split_stats_, chosen_,
-                  n_groups_, row_of_, token_of_, groups_) +
-         to_device_.bytes().size() + to_host_.bytes().size();
+// Of all memory that graphs use: another number, and some of it is elsewhere.
+int64_t GpuDecoder::n_allocations() const {
+  const auto of = [](const auto&... buffers) { return (buffers.n_allocations() + ...); };
+  return of(to_device_, to_host_, inputs_, h_, act_, heads_out_, h_float_, qkv_, gate_up_,
+            expert_out_, router_logits_, router_weights_, logits_, split_parts_, split_stats_,
+            chosen_, n_groups_, row_of_, token_of_, groups_);
 }
 
 GpuDecoder::Inputs GpuDecoder::measure(const StepTokens& step) const {

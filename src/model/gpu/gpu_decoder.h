@@ -81,7 +81,7 @@ class GpuDecoder final : public LanguageModel {
   bool is_graphed(const StepTokens& step) const;
   // Queues the step, whose inputs are written: as the graph that it is, or call by call.
   Result<void> queue_step(const StepTokens& step, const Inputs& inputs);
-  size_t memory_bytes() const;
+  int64_t n_allocations() const;
   GpuQueue queue() const { return {parts_.driver.get(), parts_.stream.id()}; }
   GpuAttentionShape attention_shape(int layer) const;
 
@@ -125,6 +125,7 @@ class GpuDecoder final : public LanguageModel {
   Compute compute_;
   MatrixView embedding_;
   GpuBuffer<uint16_t> kv_;
+  Result<void> copied_;  // the pages since the last step
   std::optional<Event> step_done_;
   bool calls_for_experts_ = false;         // of the step that is being queued
   std::unique_ptr<GpuExpertCache> cache_;  // null: all experts have slots of their own
@@ -132,7 +133,7 @@ class GpuDecoder final : public LanguageModel {
   HostStaging to_device_, to_host_;
   // Those of the memory that there is now.
   std::map<GraphKey, Graph> graphs_;
-  size_t graphed_bytes_ = 0;
+  int64_t n_graphed_allocations_ = 0;
   size_t stream_at_ = 0;  // of what to_host_ holds behind the logits
 
   // Of a step: [n_tokens, ...]

@@ -206,16 +206,7 @@ TEST_P(GpuModelTest, ACopiedPageServesAsWell) {
   if (!is_supported()) GTEST_SKIP() << "a format without GPU kernels";
   const auto model = load();
   ASSERT_TRUE(model);
-  const auto ids = tokens(40, 5);
-  const auto all = TestSequence(*model, pages({0}), 40).run(ids, 40);
-  TestSequence sequence(*model, pages({1}), 40);
-  sequence.run(std::span(ids).first(30), 30);
-  model->copy_page(PageId{1}, PageId{6});
-  TestSequence copy(*model, pages({6}), 40);
-  copy.slice(std::span(ids).first(30),
-             LogitRows::kNone);  // its tokens are in the copied page already
-  const auto last = copy.run(std::span(ids).last(10), 10);
-  EXPECT_TRUE(std::ranges::equal(last, std::span(all).last(last.size())));
+  expect_a_copied_page_serves(*model);
 }
 
 // What a GPU refuses ends the load with one error, and nothing is left behind: the fake driver
@@ -277,6 +268,31 @@ TEST(GpuLoadTest, ARefusedCallOfAStepIsThatStepsError) {
     EXPECT_EQ(done.has_value(), !was_refused) << k;
     if (!was_refused) break;
     EXPECT_EQ(TestSequence(model, pages({0}), 9).run(ids, 9), expected) << k;
+  }
+}
+
+TEST(GpuLoadTest, APageThatWasNotCopiedIsTheNextStepsError) {
+  const auto checkpoint = open_checkpoint(kGolden / "models" / "qwen3_moe");
+  ASSERT_TRUE(checkpoint);
+  const auto ids = tokens(9, 1);
+  int64_t n_launches = 0;
+  for (const bool is_refused : {false, true}) {
+    FakeDriverOptions options;
+    if (is_refused) options.refusals = {{.call = DriverCall::kLaunch, .first = n_launches + 1}};
+    auto driver = std::make_shared<FakeDriver>(options);
+    add_gpu_stand_ins(*driver);
+    const auto loaded = load_model(
+        *checkpoint, {.n_threads = 1, .kv_tokens = 128, .gpu = GpuTarget{.driver = driver}});
+    ASSERT_TRUE(loaded) << loaded.error().text();
+    LanguageModel& model = *loaded->model;
+    const auto expected = TestSequence(model, pages({0}), 9).run(ids, 9);
+    n_launches = driver->n_calls(DriverCall::kLaunch);
+    model.copy_page(PageId{0}, PageId{1});
+    const auto page = pages({1});
+    std::vector<float> logits(static_cast<size_t>(model.spec().vocab_size));
+    const SequenceSlice slice = {.tokens = ids, .pages = page, .planned_length = 9};
+    EXPECT_EQ(model.step(std::span(&slice, 1), logits).has_value(), !is_refused);
+    EXPECT_EQ(TestSequence(model, pages({0}), 9).run(ids, 9), expected);
   }
 }
 

@@ -81,6 +81,9 @@ GpuExpertCalls GpuExpertCache::calls_of(int layer) const {
 
 Result<void> GpuExpertCache::begin_calls(const GpuQueue& queue) {
   n_noted_ = 0;
+  // Nothing runs: what a step left that was never served is nobody's any more.
+  mailbox().failed = 0;
+  mailbox().reply = mailbox().request;
   return send_slots(queue);
 }
 
