@@ -26,6 +26,7 @@ struct GpuStepTokens {
   DeviceSpan<const GpuToken> tokens = {};  // [n_tokens]
   DeviceSpan<const int32_t> pages = {};    // of all sequences, one after the other
   DeviceSpan<const float> angles = {};     // [n_tokens, 2, half]: cos, then sin
+  bool are_newest = false;                 // each the newest of a sequence of its own
 };
 
 // Queries and keys, normed where there are weights [head_dim] for it, are turned by their token's
@@ -61,6 +62,22 @@ Result<void> gpu_attention(const GpuQueue& queue, const GpuAttentionShape& shape
                            const GpuStepTokens& step, DeviceSpan<const float> q, const GpuKv& kv,
                            GpuSplits splits, DeviceSpan<float> part, DeviceSpan<float> stats,
                            GpuRows<uint16_t> out);
+
+// gpu_attention_store and gpu_attention at once, with the same bits, for steps in which every token
+// is the newest of a sequence of its own and heads of a size that has_gpu_attention_newest knows.
+// q, k and v as the product left them; of q only what gpu_attention_store would write is missing.
+// arrived [n_tokens, n_kv_heads]: 0 before and after.
+bool has_gpu_attention_newest(int head_dim);
+struct GpuAttentionInput {
+  DeviceSpan<float> q = {};
+  DeviceSpan<const float> k = {}, v = {};
+  DeviceSpan<const float> q_norm = {}, k_norm = {};
+};
+Result<void> gpu_attention_newest(const GpuQueue& queue, const GpuAttentionShape& shape,
+                                  const GpuStepTokens& step, const GpuAttentionInput& input,
+                                  const GpuKv& kv, GpuSplits splits, DeviceSpan<float> part,
+                                  DeviceSpan<float> stats, DeviceSpan<int32_t> arrived,
+                                  GpuRows<uint16_t> out);
 
 // In every layer.
 Result<void> gpu_copy_page(const GpuQueue& queue, const GpuKv& kv, int32_t from, int32_t to);

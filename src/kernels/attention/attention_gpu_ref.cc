@@ -44,57 +44,63 @@ void norm(std::span<float> head, std::span<const float> weight, float eps) {
   }
 }
 
-void store(const FakeKernelCall& call) {
-  const auto s = call.value<GpuAttentionShape>(0);
-  const auto q = call.span<float>(1);
-  const auto k = call.span<float>(2);
-  const auto v = call.span<const float>(3);
-  const auto q_norm = call.span<const float>(4);
-  const auto k_norm = call.span<const float>(5);
-  const auto angles = call.span<const float>(6);
-  const auto tokens = call.span<const GpuToken>(7);
-  const auto kv = call.span<uint16_t>(9);
-  const Pages pages(s, call.span<const int32_t>(8), call.value<uint64_t>(10));
+// What goes into a step's attention, as the product left it.
+struct Input {
+  std::span<float> q;
+  std::span<const float> k, v, q_norm, k_norm, angles;
+};
+
+// Of arguments `first` to `first` + 5.
+Input input_at(const FakeKernelCall& call, size_t first) {
+  return {call.span<float>(first),           call.span<const float>(first + 1),
+          call.span<const float>(first + 2), call.span<const float>(first + 3),
+          call.span<const float>(first + 4), call.span<const float>(first + 5)};
+}
+
+void store(const GpuAttentionShape& s, const Input& in, std::span<const GpuToken> tokens,
+           const Pages& pages, std::span<uint16_t> kv, size_t n_tokens) {
   const auto dim = static_cast<size_t>(s.head_dim);
   const auto half = static_cast<size_t>(s.half);
   const RopePairs pairs = s.interleaved != 0 ? RopePairs::kInterleaved : RopePairs::kHalves;
-  for (size_t t = 0; t < call.launch().grid.x; ++t) {
-    const auto cos = angles.subspan(t * 2 * half, half);
-    const auto sin = angles.subspan(t * 2 * half + half, half);
+  for (size_t t = 0; t < n_tokens; ++t) {
+    const auto cos = in.angles.subspan(t * 2 * half, half);
+    const auto sin = in.angles.subspan(t * 2 * half + half, half);
     const auto turn = [&](std::span<float> head, std::span<const float> weight) {
       norm(head, weight, s.eps);
       rope_rotate(pairs, cos, sin, dense_rows(head.data(), 1, s.head_dim));
     };
     for (int h = 0; h < s.n_heads; ++h) {
-      turn(q.subspan(t * static_cast<size_t>(s.q_stride) + static_cast<size_t>(h) * dim, dim),
-           q_norm);
+      turn(in.q.subspan(t * static_cast<size_t>(s.q_stride) + static_cast<size_t>(h) * dim, dim),
+           in.q_norm);
     }
     for (int h = 0; h < s.n_kv_heads; ++h) {
       const size_t from = t * static_cast<size_t>(s.kv_stride) + static_cast<size_t>(h) * dim;
-      std::vector<float> key(k.begin() + static_cast<ptrdiff_t>(from),
-                             k.begin() + static_cast<ptrdiff_t>(from + dim));
-      turn(key, k_norm);
+      std::vector<float> key(in.k.begin() + static_cast<ptrdiff_t>(from),
+                             in.k.begin() + static_cast<ptrdiff_t>(from + dim));
+      turn(key, in.k_norm);
       const size_t to_key = pages.place(tokens[t], tokens[t].position, h, /*is_value=*/false);
       const size_t to_value = pages.place(tokens[t], tokens[t].position, h, /*is_value=*/true);
       for (size_t i = 0; i < dim; ++i) {
         kv[to_key + i] = f32_to_bf16(key[i]);
-        kv[to_value + i] = f32_to_bf16(v[from + i]);
+        kv[to_value + i] = f32_to_bf16(in.v[from + i]);
       }
     }
   }
 }
 
-void split(const FakeKernelCall& call) {
-  const auto s = call.value<GpuAttentionShape>(0);
-  const auto q = call.span<const float>(1);
-  const auto tokens = call.span<const GpuToken>(2);
-  const auto kv = call.span<const uint16_t>(4);
-  const Pages pages(s, call.span<const int32_t>(3), call.value<uint64_t>(5));
-  const auto part = call.span<float>(6);
-  const auto stats = call.span<float>(7);
-  const int n_splits = call.value<int32_t>(8);
+// Where the splits go, or are.
+template <class Float>
+struct Splits {
+  std::span<Float> part, stats;
+  int n;
+};
+
+void split(const GpuAttentionShape& s, std::span<const float> q, std::span<const GpuToken> tokens,
+           const Pages& pages, std::span<const uint16_t> kv, const Splits<float>& splits,
+           size_t n_tokens) {
+  const auto& [part, stats, n_splits] = splits;
   const auto dim = static_cast<size_t>(s.head_dim);
-  for (size_t t = 0; t < call.launch().grid.z; ++t) {
+  for (size_t t = 0; t < n_tokens; ++t) {
     const GpuToken token = tokens[t];
     const int first_seen = s.window > 0 ? std::max(0, token.position - s.window + 1) : 0;
     for (int head = 0; head < s.n_heads; ++head) {
@@ -134,16 +140,12 @@ void split(const FakeKernelCall& call) {
   }
 }
 
-void combine(const FakeKernelCall& call) {
-  const auto s = call.value<GpuAttentionShape>(0);
-  const auto tokens = call.span<const GpuToken>(1);
-  const auto part = call.span<const float>(2);
-  const auto stats = call.span<const float>(3);
-  const int n_splits = call.value<int32_t>(4);
-  const auto out = call.span<uint16_t>(5);
-  const auto stride = call.value<int64_t>(6);
+void combine(const GpuAttentionShape& s, std::span<const GpuToken> tokens,
+             const Splits<const float>& splits, std::span<uint16_t> out, int64_t stride,
+             size_t n_tokens) {
+  const auto& [part, stats, n_splits] = splits;
   const auto dim = static_cast<size_t>(s.head_dim);
-  for (size_t t = 0; t < call.launch().grid.y; ++t) {
+  for (size_t t = 0; t < n_tokens; ++t) {
     const int position = tokens[t].position;
     const int first_seen = s.window > 0 ? std::max(0, position - s.window + 1) : 0;
     for (size_t head = 0; head < static_cast<size_t>(s.n_heads); ++head) {
@@ -167,6 +169,47 @@ void combine(const FakeKernelCall& call) {
   }
 }
 
+void store_kernel(const FakeKernelCall& call) {
+  const auto s = call.value<GpuAttentionShape>(0);
+  store(s, input_at(call, 1), call.span<const GpuToken>(7),
+        Pages(s, call.span<const int32_t>(8), call.value<uint64_t>(10)), call.span<uint16_t>(9),
+        call.launch().grid.x);
+}
+
+void split_kernel(const FakeKernelCall& call) {
+  const auto s = call.value<GpuAttentionShape>(0);
+  split(s, call.span<const float>(1), call.span<const GpuToken>(2),
+        Pages(s, call.span<const int32_t>(4), call.value<uint64_t>(6)),
+        call.span<const uint16_t>(5),
+        {call.span<float>(7), call.span<float>(8), call.value<int32_t>(9)},
+        static_cast<size_t>(call.value<int32_t>(3)));
+}
+
+void combine_kernel(const FakeKernelCall& call) {
+  combine(call.value<GpuAttentionShape>(0), call.span<const GpuToken>(1),
+          {call.span<const float>(2), call.span<const float>(3), call.value<int32_t>(4)},
+          call.span<uint16_t>(5), call.value<int64_t>(6), call.launch().grid.y);
+}
+
+void newest_kernel(const FakeKernelCall& call) {
+  const auto s = call.value<GpuAttentionShape>(0);
+  Input in = input_at(call, 1);
+  // The kernel leaves queries as they are.
+  std::vector<float> q(in.q.begin(), in.q.end());
+  in.q = q;
+  const auto tokens = call.span<const GpuToken>(7);
+  const Pages pages(s, call.span<const int32_t>(8), call.value<uint64_t>(10));
+  const auto kv = call.span<uint16_t>(9);
+  const Splits<float> splits = {call.span<float>(11), call.span<float>(12),
+                                call.value<int32_t>(13)};
+  const size_t n_tokens = call.launch().grid.z;
+  store(s, in, tokens, pages, kv, n_tokens);
+  split(s, q, tokens, pages, kv, splits, n_tokens);
+  if (call.span<int32_t>(14).empty()) return;
+  combine(s, tokens, {splits.part, splits.stats, splits.n}, call.span<uint16_t>(15),
+          call.value<int64_t>(16), n_tokens);
+}
+
 void copy_page(const FakeKernelCall& call) {
   const auto kv = call.span<uint16_t>(0);
   const auto numbers = static_cast<size_t>(call.value<uint64_t>(1));
@@ -179,11 +222,14 @@ void copy_page(const FakeKernelCall& call) {
 }  // namespace
 
 void add_attention_stand_ins(FakeDriver& driver) {
-  driver.add_kernel("attention_store", store);
+  driver.add_kernel("attention_store", store_kernel);
   for (const char* name : {"attention_split", "attention_split_64", "attention_split_128"}) {
-    driver.add_kernel(name, split);
+    driver.add_kernel(name, split_kernel);
   }
-  driver.add_kernel("attention_combine", combine);
+  for (const char* name : {"attention_newest_64", "attention_newest_128"}) {
+    driver.add_kernel(name, newest_kernel);
+  }
+  driver.add_kernel("attention_combine", combine_kernel);
   driver.add_kernel("copy_page", copy_page);
 }
 

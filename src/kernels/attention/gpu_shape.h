@@ -4,16 +4,14 @@
 
 #include <cstdint>
 
+#include "kernels/gpu/host_device.h"
+
 namespace penstock {
 
 inline constexpr int kGpuPageTokens = 64;
 inline constexpr int kGpuSplitKeys = kGpuPageTokens;  // that one thread block reads: a page
 
-#ifdef __CUDACC__
-#define PENSTOCK_HOST_DEVICE __host__ __device__
-#else
-#define PENSTOCK_HOST_DEVICE
-#endif
+inline constexpr int kGpuSplitTokens = 8;  // that a thread block takes one after the other, at most
 
 struct GpuAttentionShape {
   int32_t n_heads = 0;

@@ -280,7 +280,11 @@ struct Q4_KCodec {
     load_aligned(at + 16 + 32 * (raw.sub / 2), raw.codes);
     return raw;
   }
-  __device__ static uint32_t byte_of(const Raw& raw, int i) { return (raw.head[1 + i / 4] >> (8 * (i % 4))) & 255; }
+  // No array by a variable: it would lie in memory.
+  __device__ static uint32_t byte_of(const Raw& raw, int i) {
+    const uint32_t word = i < 4 ? raw.head[1] : i < 8 ? raw.head[2] : raw.head[3];
+    return (word >> (8 * (i % 4))) & 255;
+  }
   __device__ static void unpack(const Raw& raw, uint32_t (&pairs)[16]) {
     const int j = raw.sub;
     const uint32_t scale6 = j < 4 ? byte_of(raw, j) & 63 : (byte_of(raw, j + 4) & 15) | (byte_of(raw, j - 4) >> 6) << 4;

@@ -190,17 +190,47 @@ TEST_P(GpuMatmulTest, EqualsTheReference) {
 
 TEST_P(GpuMatmulTest, ATokensBitsAreItsOwn) {
   const int64_t group = info(GetParam().format).group;
-  const int64_t cols = round_up(int64_t{1024}, group);
-  const RandomMatrix w(GetParam().format, 48, cols, Numbers::kModest, 6, GetParam().scale_format,
-                       GetParam().group_cols);
-  Gpu gpu(real());
-  const auto together = multiply(gpu, w.view(), {48, cols, 70, false, false});
-  for (const int64_t t : {0, 8, 63, 69}) {
-    Product one = {48, cols, 1, false, false};
-    const auto alone = multiply(gpu, w.view(), one, t);
-    EXPECT_TRUE(
-        std::ranges::equal(alone, std::span(together).subspan(static_cast<size_t>(t * 48), 48)))
-        << "token " << t;
+  // Few tokens of the longest rows do not all fit where they wait.
+  for (const int64_t at_least : {100, 1024, 6000, 23000}) {
+    const int64_t cols = round_up(at_least, group);
+    const RandomMatrix w(GetParam().format, 20, cols, Numbers::kModest, 6, GetParam().scale_format,
+                         GetParam().group_cols);
+    Gpu gpu(real());
+    const auto together = multiply(gpu, w.view(), {20, cols, 70, false, false});
+    for (const int64_t n : {1, 3, 8}) {
+      for (const int64_t t : {0, 8, 62}) {
+        const auto few = multiply(gpu, w.view(), {20, cols, n, false, false}, t);
+        EXPECT_TRUE(std::ranges::equal(
+            few, std::span(together).subspan(static_cast<size_t>(t * 20), few.size())))
+            << n << " tokens from " << t << ", " << cols << " columns";
+      }
+    }
+  }
+}
+
+TEST_P(GpuMatmulTest, ANormAtOnceLeavesTheSameBits) {
+  const int64_t group = info(GetParam().format).group;
+  for (const int64_t at_least : {64, 2048, 7168}) {
+    for (const int64_t n : {1, 2, 8}) {
+      const int64_t cols = round_up(at_least, group);
+      const RandomMatrix w(GetParam().format, 40, cols, Numbers::kModest, 6,
+                           GetParam().scale_format, GetParam().group_cols);
+      Gpu gpu(real());
+      const GpuMatrix matrix = gpu.upload(w.view());
+      if (!can_norm_at_once(matrix, n)) continue;
+      const GpuNormed x = {{gpu.upload(random_floats(n * cols, 7, 3.0F)), n, cols, cols},
+                           gpu.upload(random_floats(cols, 8)),
+                           1e-5F};
+      const GpuRows<uint16_t> h = {gpu.make<uint16_t>(static_cast<size_t>(n * cols)), n, cols,
+                                   cols};
+      const GpuRows<float> one = {gpu.make<float>(static_cast<size_t>(n * 40)), n, 40, 40};
+      const GpuRows<float> other = {gpu.make<float>(static_cast<size_t>(n * 40)), n, 40, 40};
+      const auto bias = gpu.upload(random_floats(40, 9));
+      EXPECT_TRUE(gpu_norm_matmul(gpu.queue(), matrix, x, bias, one, /*adds=*/false));
+      EXPECT_TRUE(gpu_rms_norm(gpu.queue(), x.x, {}, x.weight, x.eps, h, {}));
+      EXPECT_TRUE(gpu_matmul(gpu.queue(), matrix, h, bias, other, /*adds=*/false));
+      EXPECT_EQ(gpu.download(one.data), gpu.download(other.data)) << cols << " by " << n;
+    }
   }
 }
 
@@ -303,7 +333,7 @@ ExpertResults run_experts(Gpu& gpu, const ExpertsCase& c) {
   EXPECT_TRUE(gpu_experts_combine(gpu.queue(), assignments, {out, rows, c.hidden, c.hidden},
                                   {stream, c.n_tokens, c.hidden, c.hidden}));
   // The same at once, where that can be: the same bits.
-  if (can_combine_at_once(assignments)) {
+  if (can_combine_at_once(experts, assignments)) {
     const auto at_once = gpu.upload(random_floats(c.n_tokens * c.hidden, 6));
     EXPECT_TRUE(gpu_experts_down_combine(gpu.queue(), experts, assignments,
                                          {act, rows, c.dim, c.dim},
@@ -440,6 +470,59 @@ TEST_F(GpuKernelTest, RoutersChooseAsTheReferenceDoes) {
   }
 }
 
+TEST_F(GpuKernelTest, AStreamIsRoutedWithTheSameBitsAtOnce) {
+  for (const Format format : {Format::kF32, Format::kF16, Format::kBF16}) {
+    for (const auto& [n_experts, cols, n_tokens] :
+         {std::tuple{128, 2048, 1}, {128, 2048, 8}, {61, 300, 3}, {256, 7168, 2}, {1, 40, 8}}) {
+      SCOPED_TRACE(fmt::format("{} experts of {}, {} tokens", n_experts, cols, n_tokens));
+      const RandomMatrix w(format, n_experts, cols, Numbers::kModest, 1);
+      const GpuRouter router = {
+          .n_experts = n_experts, .top_k = std::min(8, n_experts), .renormalize = 1};
+      Gpu gpu(real());
+      const auto n = static_cast<size_t>(n_tokens);
+      const size_t n_rows = n * static_cast<size_t>(router.top_k);
+      const GpuNormed x = {
+          {gpu.upload(random_floats(n_tokens * cols, 2, 5.0F)), n_tokens, cols, cols},
+          gpu.upload(random_floats(cols, 3)),
+          1e-6F};
+      const GpuMatrix matrix = gpu.upload(w.view());
+      const auto slots = gpu.upload(std::vector<int32_t>(static_cast<size_t>(n_experts), 3));
+      const auto arrived = gpu.upload(std::vector<int32_t>{0});
+      // Twice, so that what the first leaves behind is seen.
+      for (int turn = 0; turn < 2; ++turn) {
+        const auto run = [&](bool at_once) {
+          const GpuRouting routing = {
+              .slots = slots,
+              .experts = gpu.make<int32_t>(n_rows),
+              .weights = gpu.make<float>(n_rows),
+              .groups = gpu.make<GpuExpertGroup>(static_cast<size_t>(n_experts)),
+              .n_groups = gpu.make<int32_t>(1),
+              .row_of = gpu.make<int32_t>(n_rows),
+              .token_of = gpu.make<int32_t>(n_rows)};
+          const GpuRows<uint16_t> h = {gpu.make<uint16_t>(n * static_cast<size_t>(cols)), n_tokens,
+                                       cols, cols};
+          const GpuRows<float> h_float = {gpu.make<float>(n * static_cast<size_t>(cols)), n_tokens,
+                                          cols, cols};
+          const auto logits = gpu.make<float>(n * static_cast<size_t>(n_experts));
+          if (at_once) {
+            EXPECT_TRUE(
+                gpu_norm_route(gpu.queue(), {matrix, x, h, logits, arrived}, router, {}, routing));
+          } else {
+            EXPECT_TRUE(gpu_rms_norm(gpu.queue(), x.x, {}, x.weight, x.eps, h, h_float));
+            EXPECT_TRUE(gpu_router_logits(gpu.queue(), matrix, h_float, logits));
+            EXPECT_TRUE(gpu_route(gpu.queue(), router, n_tokens, logits, {}, routing));
+          }
+          return std::tuple{gpu.download(h.data), gpu.download(logits),
+                            gpu.download(routing.experts), gpu.download(routing.weights),
+                            gpu.download(routing.n_groups)};
+        };
+        EXPECT_EQ(run(true), run(false));
+        EXPECT_EQ(gpu.download(arrived)[0], 0);
+      }
+    }
+  }
+}
+
 // A router that misses an expert waits for the host; one that nobody answers gives up, and the next
 // does not wait at all.
 TEST_F(GpuKernelTest, ARouterThatNobodyAnswersGivesUp) {
@@ -552,10 +635,15 @@ struct AttentionResults {
 };
 
 // Three sequences: a prompt of 70 tokens, and single tokens far into theirs.
-AttentionResults run_attention(Gpu& gpu, const AttentionCase& c) {
+struct AttentionBatch {
+  std::vector<int32_t> starts = {0, 300, 1023};
+  std::vector<int32_t> counts = {70, 1, 1};
+  bool at_once = false;
+};
+
+AttentionResults run_attention(Gpu& gpu, const AttentionCase& c, const AttentionBatch& batch = {}) {
   constexpr int kLayers = 2;
-  const std::vector<int32_t> starts = {0, 300, 1023};
-  const std::vector<int32_t> counts = {70, 1, 1};
+  const auto& [starts, counts, at_once] = batch;
   const int32_t half = c.head_dim / 4;
   const int32_t q_numbers = c.n_heads * c.head_dim;
   const int32_t kv_numbers = c.n_kv_heads * c.head_dim;
@@ -585,7 +673,7 @@ AttentionResults run_attention(Gpu& gpu, const AttentionCase& c) {
   const GpuKv kv = {gpu.upload(random_bf16(pages.size() * page_numbers, 1)), page_numbers};
   const auto n = static_cast<int64_t>(tokens.size());
   const GpuStepTokens step = {.n_tokens = n,
-                              .longest = 1024,
+                              .longest = std::ranges::max(starts) + 1,
                               .tokens = gpu.upload(tokens),
                               .pages = gpu.upload(pages),
                               .angles = gpu.upload(random_floats(n * 2 * half, 2))};
@@ -596,13 +684,26 @@ AttentionResults run_attention(Gpu& gpu, const AttentionCase& c) {
   const auto norm = [&](uint32_t seed) {
     return c.has_norm ? gpu.upload(random_floats(c.head_dim, seed)) : DeviceSpan<float>{};
   };
-  EXPECT_TRUE(gpu_attention_store(gpu.queue(), shape, step, qkv, from(q_numbers),
-                                  from(q_numbers + kv_numbers), norm(4), norm(5), kv));
+  const auto k = from(q_numbers), v = from(q_numbers + kv_numbers);
+  const auto q_norm = norm(4), k_norm = norm(5);
   const GpuSplits splits = GpuSplits::of(step.longest);
-  const auto out = gpu.make<uint16_t>(static_cast<size_t>(n * q_numbers));
-  EXPECT_TRUE(gpu_attention(
-      gpu.queue(), shape, step, qkv, kv, splits, gpu.make<float>(splits.part_numbers(shape, n)),
-      gpu.make<float>(splits.stat_numbers(shape, n)), {out, n, q_numbers, q_numbers}));
+  const auto part = gpu.make<float>(splits.part_numbers(shape, n));
+  const auto stats = gpu.make<float>(splits.stat_numbers(shape, n));
+  const GpuRows<uint16_t> rows = {gpu.make<uint16_t>(static_cast<size_t>(n * q_numbers)), n,
+                                  q_numbers, q_numbers};
+  if (at_once) {
+    const std::vector<int32_t> zeros(static_cast<size_t>(n * c.n_kv_heads), 0);
+    const auto arrived = gpu.upload(zeros);
+    for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first left
+      EXPECT_TRUE(gpu_attention_newest(gpu.queue(), shape, step, {qkv, k, v, q_norm, k_norm}, kv,
+                                       splits, part, stats, arrived, rows));
+      EXPECT_EQ(gpu.download(arrived), zeros);
+    }
+  } else {
+    EXPECT_TRUE(gpu_attention_store(gpu.queue(), shape, step, qkv, k, v, q_norm, k_norm, kv));
+    EXPECT_TRUE(gpu_attention(gpu.queue(), shape, step, qkv, kv, splits, part, stats, rows));
+  }
+  const auto& out = rows.data;
   return {floats_of(gpu.download(out)), floats_of(gpu.download(kv.pages))};
 }
 
@@ -618,6 +719,25 @@ TEST_F(GpuKernelTest, AttentionEqualsTheReference) {
     expect_near(found.pages, expected.pages, static_cast<size_t>(c.head_dim), kBf16Bound, "pages");
     // Keys and queries that were rounded the other way move scores a little.
     expect_near(found.out, expected.out, cols, 2 * kBf16Bound, "out");
+  }
+}
+
+TEST_F(GpuKernelTest, ADecodeStepsAttentionAtOnceLeavesTheSameBits) {
+  for (const AttentionCase& c :
+       {AttentionCase{32, 4, 128, 0, false, true}, AttentionCase{9, 3, 64, 0, true, false},
+        AttentionCase{16, 1, 128, 100, false, true}, AttentionCase{12, 1, 64, 1, false, true}}) {
+    for (const std::vector<int32_t>& starts :
+         {std::vector<int32_t>{0}, {511}, {0, 62, 63, 64, 300, 1023}, {5, 2999}}) {
+      SCOPED_TRACE(fmt::format("{} heads, {} kv heads of {}, window {}, {} sequences", c.n_heads,
+                               c.n_kv_heads, c.head_dim, c.window, starts.size()));
+      Gpu gpu(real());
+      AttentionBatch batch = {.starts = starts, .counts = std::vector<int32_t>(starts.size(), 1)};
+      const AttentionResults apart = run_attention(gpu, c, batch);
+      batch.at_once = true;
+      const AttentionResults at_once = run_attention(gpu, c, batch);
+      EXPECT_EQ(at_once.out, apart.out);
+      EXPECT_EQ(at_once.pages, apart.pages);
+    }
   }
 }
 

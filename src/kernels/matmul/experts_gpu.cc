@@ -14,11 +14,6 @@ std::string_view name_of(Format format, const GpuMatrixShape& shape) {
   return *gpu_format_name({.format = format, .group_cols = shape.block_cols});
 }
 
-std::string kernel_name(std::string_view operation, Format format, const GpuMatrixShape& shape,
-                        int64_t tiles) {
-  return fmt::format("{}_{}_{}", operation, name_of(format, shape), tiles);
-}
-
 uint32_t most_groups(const GpuAssignments& assignments) {
   return static_cast<uint32_t>(std::min<int64_t>(assignments.n_rows(), assignments.n_experts));
 }
@@ -29,11 +24,14 @@ Result<void> gpu_experts_gate_up(const GpuQueue& queue, const GpuExperts& expert
                                  const GpuAssignments& assignments, GpuRows<const uint16_t> x,
                                  GpuRows<uint16_t> act) {
   const GpuMatrixShape& shape = experts.gate_up_shape;
-  const std::string kernel =
-      kernel_name("experts_gate_up", experts.format, shape, gpu_token_tiles(assignments.n_tokens));
-  return queue.launch({.kernel = kernel,
+  const bool are_few =
+      assignments.n_tokens <= kGpuTileTokens && gpu_has_whole_rows(experts.format, shape);
+  const auto n_tokens = static_cast<int>(assignments.n_tokens);
+  return queue.launch({.kernel = fmt::format("experts_gate_up_{}{}", are_few ? "few_" : "",
+                                             name_of(experts.format, shape)),
                        .grid = {blocks_for(shape.rows, kGpuTileRows), most_groups(assignments)},
                        .thread_block = {kGpuTileThreads},
+                       .shared_bytes = are_few ? gpu_staged_bytes(n_tokens, shape.cols) : 0,
                        .waits_itself = true},
                       {experts.pool, experts.slot_bytes, experts.factors, experts.gate, experts.up,
                        shape, assignments.groups, assignments.n_groups, assignments.token_of,
@@ -44,10 +42,8 @@ Result<void> gpu_experts_down(const GpuQueue& queue, const GpuExperts& experts,
                               const GpuAssignments& assignments, GpuRows<const uint16_t> act,
                               GpuRows<float> y) {
   const GpuMatrixShape& shape = experts.down_shape;
-  const std::string kernel = kernel_name("experts_down", experts.down_format, shape,
-                                         gpu_token_tiles(assignments.n_tokens));
   return queue.launch(
-      {.kernel = kernel,
+      {.kernel = fmt::format("experts_down_{}", name_of(experts.down_format, shape)),
        .grid = {blocks_for(shape.rows, kGpuTileRows * kGpuTileWarps), most_groups(assignments)},
        .thread_block = {kGpuTileThreads},
        .waits_itself = true},
@@ -66,10 +62,11 @@ Result<void> gpu_experts_combine(const GpuQueue& queue, const GpuAssignments& as
                        x.data, x.stride, static_cast<int32_t>(x.cols)});
 }
 
-bool can_combine_at_once(const GpuAssignments& assignments) {
+bool can_combine_at_once(const GpuExperts& experts, const GpuAssignments& assignments) {
   // A warp reads the group of its own number, there or not.
   return assignments.n_tokens <= kGpuTileTokens && assignments.n_rows() <= kGpuMostCombined &&
-         assignments.groups.size() >= kGpuTileWarps;
+         assignments.groups.size() >= kGpuTileWarps &&
+         gpu_has_whole_rows(experts.down_format, experts.down_shape);
 }
 
 Result<void> gpu_experts_down_combine(const GpuQueue& queue, const GpuExperts& experts,

@@ -51,7 +51,7 @@ Result<void> gpu_experts_combine(const GpuQueue& queue, const GpuAssignments& as
                                  GpuRows<const float> y, GpuRows<float> x);
 
 // Both at once, where can_combine_at_once() says so: the same bits, sooner.
-bool can_combine_at_once(const GpuAssignments& assignments);
+bool can_combine_at_once(const GpuExperts& experts, const GpuAssignments& assignments);
 Result<void> gpu_experts_down_combine(const GpuQueue& queue, const GpuExperts& experts,
                                       const GpuAssignments& assignments,
                                       GpuRows<const uint16_t> act, GpuRows<float> x);

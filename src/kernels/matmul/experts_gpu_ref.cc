@@ -153,14 +153,12 @@ void combine(const FakeKernelCall& call) {
 
 void add_experts_stand_ins(FakeDriver& driver) {
   for_each_gpu_format([&](Format format, std::string_view name) {
-    for (const int tiles : {1, 8}) {
-      driver.add_kernel(fmt::format("experts_gate_up_{}_{}", name, tiles),
+    for (const char* few : {"", "few_"}) {
+      driver.add_kernel(fmt::format("experts_gate_up_{}{}", few, name),
                         [format](const FakeKernelCall& call) { gate_up(format, call); });
-      driver.add_kernel(fmt::format("experts_down_{}_{}", name, tiles),
-                        [format](const FakeKernelCall& call) { down(format, call); });
     }
-  });
-  for_each_gpu_format([&](Format format, std::string_view name) {
+    driver.add_kernel(fmt::format("experts_down_{}", name),
+                      [format](const FakeKernelCall& call) { down(format, call); });
     driver.add_kernel(fmt::format("experts_down_combine_{}", name),
                       [format](const FakeKernelCall& call) { down_combine(format, call); });
   });

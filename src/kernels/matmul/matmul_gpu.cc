@@ -89,19 +89,72 @@ GpuMatrixShape gpu_shape(const MatrixView& matrix) {
   return shape;
 }
 
+bool gpu_has_whole_rows(Format format, const GpuMatrixShape& shape) {
+  int lane_cols = 0;  // Codec::kCols
+  switch (format) {
+    case Format::kF32:
+    case Format::kF16:
+    case Format::kBF16:
+      lane_cols = 8;
+      break;
+    case Format::kFp8Tensor:
+    case Format::kFp8Channel:
+    case Format::kFp8Block:
+      lane_cols = 16;
+      break;
+    case Format::kNvfp4:
+    case Format::kMxfp4:
+      lane_cols = 32;
+      break;
+    default:
+      return true;  // whole blocks, which are read from any address
+  }
+  return shape.row_bytes % 16 == 0 && shape.cols % lane_cols == 0;
+}
+
+bool can_norm_at_once(const GpuMatrix& w, int64_t n_tokens) {
+  return n_tokens <= kGpuTileTokens && gpu_has_whole_rows(w.format, w.shape);
+}
+
+namespace {
+
+std::string_view name_of(const GpuMatrix& w) {
+  return *gpu_format_name({.format = w.format, .group_cols = w.shape.block_cols});
+}
+
+// Either x or `normed` are the tokens.
+Result<void> launch_few(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const uint16_t> x,
+                        const GpuNormed& normed, DeviceSpan<const float> bias, GpuRows<float> y,
+                        bool adds) {
+  const auto n_tokens = static_cast<int32_t>(y.n_rows);
+  return queue.launch(
+      {.kernel = fmt::format("matmul_few_{}", name_of(w)),
+       .grid = {blocks_for(w.shape.rows, kGpuTileRows)},
+       .thread_block = {kGpuTileThreads},
+       .shared_bytes = gpu_staged_bytes(n_tokens, w.shape.cols),
+       .waits_itself = true},
+      {w.data, w.scales, w.shape, x.data, x.stride, n_tokens, bias, y.data, y.stride,
+       static_cast<int32_t>(adds), normed.x.data, normed.x.stride, normed.weight, normed.eps});
+}
+
+}  // namespace
+
 Result<void> gpu_matmul(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const uint16_t> x,
                         DeviceSpan<const float> bias, GpuRows<float> y, bool adds) {
   if (x.n_rows == 0) return {};
-  const MatrixView named = {.format = w.format, .group_cols = w.shape.block_cols};
-  const int64_t tiles = gpu_token_tiles(x.n_rows);
-  const std::string kernel = fmt::format("matmul_{}_{}", *gpu_format_name(named), tiles);
-  return queue.launch({.kernel = kernel,
+  if (can_norm_at_once(w, x.n_rows)) return launch_few(queue, w, x, {}, bias, y, adds);
+  return queue.launch({.kernel = fmt::format("matmul_{}", name_of(w)),
                        .grid = {blocks_for(w.shape.rows, kGpuTileRows),
-                                blocks_for(x.n_rows, kGpuTileTokens * tiles)},
+                                blocks_for(x.n_rows, int64_t{kGpuTileTokens} * kGpuManyTiles)},
                        .thread_block = {kGpuTileThreads},
                        .waits_itself = true},
                       {w.data, w.scales, w.shape, x.data, x.stride, static_cast<int32_t>(x.n_rows),
                        bias, y.data, y.stride, static_cast<int32_t>(adds)});
+}
+
+Result<void> gpu_norm_matmul(const GpuQueue& queue, const GpuMatrix& w, const GpuNormed& x,
+                             DeviceSpan<const float> bias, GpuRows<float> y, bool adds) {
+  return launch_few(queue, w, {}, x, bias, y, adds);
 }
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "kernels/gpu/gpu_matrix.h"
 #include "kernels/gpu/gpu_queue.h"
+#include "kernels/rms_norm/rms_norm_gpu.h"
 #include "tensor/format.h"
 
 namespace penstock {
@@ -37,6 +38,16 @@ GpuMatrixShape gpu_shape(const MatrixView& matrix);
 // row of y does not depend on the others.
 Result<void> gpu_matmul(const GpuQueue& queue, const GpuMatrix& w, GpuRows<const uint16_t> x,
                         DeviceSpan<const float> bias, GpuRows<float> y, bool adds);
+
+// Whether a matrix is one that few tokens' kernels take: each row begins on 16 bytes and holds
+// whole runs of what a lane reads. All usual ones are.
+bool gpu_has_whole_rows(Format format, const GpuMatrixShape& shape);
+
+// As gpu_matmul of what the norm leaves, rounded to bf16, and with the same bits: at once where
+// can_norm_at_once() says so.
+bool can_norm_at_once(const GpuMatrix& w, int64_t n_tokens);
+Result<void> gpu_norm_matmul(const GpuQueue& queue, const GpuMatrix& w, const GpuNormed& x,
+                             DeviceSpan<const float> bias, GpuRows<float> y, bool adds);
 
 // Host code in place of the kernels, for a driver on host memory: the scalar reference, by
 // tensor/codec.h.

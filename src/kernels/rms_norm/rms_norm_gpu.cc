@@ -6,7 +6,7 @@ Result<void> gpu_rms_norm(const GpuQueue& queue, GpuRows<const float> x,
                           DeviceSpan<const int32_t> from, DeviceSpan<const float> weight, float eps,
                           GpuRows<uint16_t> y16, GpuRows<float> y32) {
   if (y16.n_rows == 0) return {};
-  constexpr uint32_t kThreads = 512;
+  constexpr uint32_t kThreads = 256;  // norm.cuh
   return queue.launch({.kernel = "rms_norm",
                        .grid = {static_cast<uint32_t>(y16.n_rows)},
                        .thread_block = {kThreads},

@@ -8,6 +8,13 @@ namespace penstock {
 
 class FakeDriver;
 
+// Rows of a stream as their layer's norm leaves them: what kernels take that norm for themselves.
+struct GpuNormed {
+  GpuRows<const float> x = {};
+  DeviceSpan<const float> weight = {};
+  float eps = 0;
+};
+
 // y[i] = x[from[i]] / sqrt(mean(x^2) + eps) * weight, for the rows of y16; y32 (empty: not wanted)
 // gets the same before it is rounded to bf16. `from` empty: row i is of row i.
 Result<void> gpu_rms_norm(const GpuQueue& queue, GpuRows<const float> x,

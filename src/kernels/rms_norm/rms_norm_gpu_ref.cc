@@ -1,7 +1,8 @@
-#include <cmath>
+#include <vector>
 
 #include "cuda/fake_driver.h"
 #include "kernels/gpu/gpu_reference.h"
+#include "kernels/rms_norm/norm_ref.h"
 #include "kernels/rms_norm/rms_norm_gpu.h"
 
 namespace penstock {
@@ -18,17 +19,14 @@ void rms_norm(const FakeKernelCall& call) {
   const auto y16_stride = call.value<int64_t>(7);
   const auto y32 = call.span<float>(8);
   const auto y32_stride = call.value<int64_t>(9);
+  std::vector<float> y(static_cast<size_t>(cols));
   for (int64_t row = 0; row < call.launch().grid.x; ++row) {
     const int64_t of = from.empty() ? row : from[static_cast<size_t>(row)];
-    const auto in = x.subspan(static_cast<size_t>(of * x_stride), static_cast<size_t>(cols));
-    double sum = 0;
-    for (const float value : in) sum += static_cast<double>(value) * value;
-    const double factor = 1 / std::sqrt(sum / cols + eps);
-    for (int64_t i = 0; i < cols; ++i) {
-      const auto at = static_cast<size_t>(i);
-      const auto value = static_cast<float>(in[at] * factor * weight[at]);
-      y16[static_cast<size_t>(row * y16_stride + i)] = f32_to_bf16(value);
-      if (!y32.empty()) y32[static_cast<size_t>(row * y32_stride + i)] = value;
+    norm_row(x.subspan(static_cast<size_t>(of * x_stride), y.size()), weight.first(y.size()), eps,
+             y);
+    for (size_t i = 0; i < y.size(); ++i) {
+      y16[static_cast<size_t>(row * y16_stride) + i] = f32_to_bf16(y[i]);
+      if (!y32.empty()) y32[static_cast<size_t>(row * y32_stride) + i] = y[i];
     }
   }
 }

@@ -52,9 +52,27 @@ Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n
   return queue.launch(
       {.kernel = "router_choose_and_group",
        .thread_block = {32 * kGpuRouterTokens},
-       .shared_bytes = shared_bytes_of(router),
        .waits_itself = true},
-      {router, static_cast<int32_t>(n_tokens), logits, bias, routing.experts, routing.weights,
+      {logits, router, static_cast<int32_t>(n_tokens), bias, routing.experts, routing.weights,
+       routing.slots, routing.groups, routing.n_groups, routing.row_of, routing.token_of,
+       calls.mailbox, calls.log, calls.counter, calls.layer});
+}
+
+Result<void> gpu_norm_route(const GpuQueue& queue, const GpuRouterInput& input,
+                            const GpuRouter& router, DeviceSpan<const float> bias,
+                            const GpuRouting& routing, const GpuExpertCalls& calls) {
+  constexpr int64_t kExperts = 2;  // of a thread block
+  const GpuMatrixShape& shape = input.matrix.shape;
+  const GpuRows<const float>& x = input.x.x;
+  return queue.launch(
+      {.kernel = fmt::format("router_{}", info(input.matrix.format).name),
+       .grid = {blocks_for(shape.rows, kExperts)},
+       .thread_block = {32 * kGpuRouterTokens},
+       .waits_itself = true},
+      {input.matrix.data, x.data, x.stride, input.x.weight, input.x.eps, shape.cols, shape.scale,
+       input.logits, input.h.data, input.h.stride, input.arrived,
+       // As above.
+       router, static_cast<int32_t>(x.n_rows), bias, routing.experts, routing.weights,
        routing.slots, routing.groups, routing.n_groups, routing.row_of, routing.token_of,
        calls.mailbox, calls.log, calls.counter, calls.layer});
 }

@@ -5,6 +5,7 @@
 #include "checkpoint/model_spec.h"
 #include "kernels/gpu/gpu_queue.h"
 #include "kernels/matmul/matmul_gpu.h"
+#include "kernels/rms_norm/rms_norm_gpu.h"
 #include "kernels/router/gpu_router.h"
 
 namespace penstock {
@@ -48,7 +49,21 @@ struct GpuExpertCalls {
 Result<void> gpu_route(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                        DeviceSpan<const float> logits, DeviceSpan<const float> bias,
                        const GpuRouting& routing, const GpuExpertCalls& calls = {});
-// Its first half: routing.experts and routing.weights.
+// All of it for few tokens, from the stream on, with the bits of gpu_rms_norm, gpu_router_logits
+// and gpu_route: at most kGpuRouterTokens tokens. Where it goes besides: h [n_tokens, hidden], the
+// normed rows as bf16; logits [n_tokens, n_experts]; arrived, one number that is 0 before and
+// after.
+struct GpuRouterInput {
+  GpuMatrix matrix = {};
+  GpuNormed x = {};
+  GpuRows<uint16_t> h = {};
+  DeviceSpan<float> logits = {};
+  DeviceSpan<int32_t> arrived = {};
+};
+Result<void> gpu_norm_route(const GpuQueue& queue, const GpuRouterInput& input,
+                            const GpuRouter& router, DeviceSpan<const float> bias,
+                            const GpuRouting& routing, const GpuExpertCalls& calls = {});
+// gpu_route's first half: routing.experts and routing.weights.
 Result<void> gpu_router_choose(const GpuQueue& queue, const GpuRouter& router, int64_t n_tokens,
                                DeviceSpan<const float> logits, DeviceSpan<const float> bias,
                                const GpuRouting& routing);

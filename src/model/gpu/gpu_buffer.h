@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "cuda/device_objects.h"
@@ -25,6 +26,16 @@ class GpuBuffer {
     ++n_allocations_;
     PENSTOCK_ASSIGN(memory_, DeviceMemory::allocate(driver, std::max<size_t>(n * sizeof(T), 256)));
     return {};
+  }
+  // As reserve; new memory begins as zeros.
+  Result<void> reserve_zeros(const GpuQueue& queue, size_t n) {
+    const int64_t had = n_allocations_;
+    PENSTOCK_TRY(reserve(*queue.driver, n));
+    if (n_allocations_ == had) return {};
+    const std::vector<std::byte> zeros(memory_->bytes().size());
+    // From memory that is not registered: it has been read when the call returns.
+    return settled(*queue.driver,
+                   queue.driver->copy_to_device(memory_->bytes(), zeros, queue.stream));
   }
   // What was reserved is enough for it.
   DeviceSpan<T> take(size_t n) const {

@@ -189,7 +189,7 @@ int64_t GpuDecoder::n_allocations() const {
   const auto of = [](const auto&... buffers) { return (buffers.n_allocations() + ...); };
   return of(to_device_, to_host_, inputs_, h_, act_, heads_out_, h_float_, qkv_, gate_up_,
             expert_out_, router_logits_, router_weights_, logits_, split_parts_, split_stats_,
-            chosen_, n_groups_, row_of_, token_of_, groups_);
+            chosen_, n_groups_, row_of_, token_of_, groups_, arrived_);
 }
 
 GpuDecoder::Inputs GpuDecoder::measure(const StepTokens& step) const {
@@ -199,6 +199,7 @@ GpuDecoder::Inputs GpuDecoder::measure(const StepTokens& step) const {
     inputs.n_pages += pages_for(end);
     inputs.n_logit_rows += logit_rows(slice);
     inputs.longest = std::max(inputs.longest, static_cast<int32_t>(end));
+    inputs.are_newest = inputs.are_newest && slice.tokens.size() == 1;
   }
   if (is_graphed(step)) {
     // A graph serves contexts up to the next power of two: its thread blocks behind a sequence's
@@ -257,6 +258,7 @@ Result<void> GpuDecoder::reserve(int64_t n_tokens, const Inputs& inputs) {
   PENSTOCK_TRY(act_.reserve(
       driver, numbers(std::max(bf16_stride(ffn_dim), moe.top_k * bf16_stride(moe.expert_dim)))));
   PENSTOCK_TRY(logits_.reserve(driver, logit_numbers));
+  PENSTOCK_TRY(arrived_.reserve_zeros(queue(), numbers(shape.n_kv_heads)));
   if (moe.n_experts == 0) return {};
   PENSTOCK_TRY(expert_out_.reserve(driver, numbers(moe.top_k * spec_.hidden_dim)));
   PENSTOCK_TRY(router_logits_.reserve(driver, numbers(moe.n_experts)));
@@ -324,7 +326,8 @@ GpuStepTokens GpuDecoder::step_tokens(const Inputs& inputs, int64_t n_tokens) co
           .longest = inputs.longest,
           .tokens = input<const GpuToken>(inputs.tokens, n_tokens),
           .pages = input<const int32_t>(inputs.pages, inputs.n_pages),
-          .angles = input<const float>(inputs.angles, n_tokens * spec_.rope.rotary_dims)};
+          .angles = input<const float>(inputs.angles, n_tokens * spec_.rope.rotary_dims),
+          .are_newest = inputs.are_newest};
 }
 
 Result<void> GpuDecoder::run(const StepTokens& step, const Inputs& inputs) {
@@ -376,9 +379,8 @@ Result<void> GpuDecoder::run_attention(int layer, const GpuStepTokens& tokens, G
   const GpuAttentionWeights& weights = parts_.weights.layer(layer).attention;
   const GpuAttentionShape shape = attention_shape(layer);
   const GpuRows<uint16_t> h = h_.rows(x.n_rows, x.cols, bf16_stride(x.cols));
-  PENSTOCK_TRY(gpu_rms_norm(queue(), x, {}, weights.norm, shape.eps, h, {}));
   const GpuRows<float> qkv = qkv_.rows(x.n_rows, shape.q_stride, shape.q_stride);
-  PENSTOCK_TRY(weights.qkv.multiply(queue(), h, qkv, /*adds=*/false));
+  PENSTOCK_TRY(weights.qkv.multiply_normed(queue(), {x, weights.norm, shape.eps}, h, qkv));
 
   const auto from = [&](int64_t numbers) {
     const auto first = static_cast<size_t>(numbers);
@@ -386,50 +388,91 @@ Result<void> GpuDecoder::run_attention(int layer, const GpuStepTokens& tokens, G
   };
   const DeviceSpan<float> k = from(int64_t{spec_.n_heads} * spec_.head_dim);
   const DeviceSpan<float> v = from(int64_t{spec_.n_heads + spec_.n_kv_heads} * spec_.head_dim);
-  PENSTOCK_TRY(gpu_attention_store(queue(), shape, tokens, qkv.data, k, v, weights.q_norm,
-                                   weights.k_norm, kv()));
   const int64_t out_cols = int64_t{spec_.n_heads} * spec_.head_dim;
   const GpuRows<uint16_t> out = heads_out_.rows(x.n_rows, out_cols, bf16_stride(out_cols));
-  PENSTOCK_TRY(attend(shape, tokens, qkv, out));
+  if (tokens.are_newest && has_gpu_attention_newest(spec_.head_dim)) {
+    const GpuAttentionInput input = {qkv.data, k, v, weights.q_norm, weights.k_norm};
+    PENSTOCK_TRY(attend_newest(shape, tokens, input, out));
+  } else {
+    PENSTOCK_TRY(gpu_attention_store(queue(), shape, tokens, qkv.data, k, v, weights.q_norm,
+                                     weights.k_norm, kv()));
+    PENSTOCK_TRY(attend(shape, tokens, qkv, out));
+  }
   return weights.output.multiply(queue(), out, x, /*adds=*/true);
 }
 
-Result<void> GpuDecoder::attend(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
-                                GpuRows<float> qkv, GpuRows<uint16_t> out) {
-  const GpuSplits splits = GpuSplits::of(tokens.longest);
-  const int64_t at_once = attended_at_once(splits, tokens.n_tokens);
+// Tokens of a step whose splits can be kept at a time, one after the other: f(first, the tokens).
+template <class F>
+Result<void> GpuDecoder::for_tokens_at_once(const GpuStepTokens& tokens, F f) {
+  const int64_t at_once = attended_at_once(GpuSplits::of(tokens.longest), tokens.n_tokens);
   for (int64_t first = 0; first < tokens.n_tokens; first += at_once) {
     const int64_t n = std::min(at_once, tokens.n_tokens - first);
     GpuStepTokens some = tokens;
     some.n_tokens = n;
     some.tokens = tokens.tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(n));
-    PENSTOCK_TRY(gpu_attention(queue(), shape, some, qkv.rows(first, n).data, kv(), splits,
-                               split_parts_.take(splits.part_numbers(shape, n)),
-                               split_stats_.take(splits.stat_numbers(shape, n)),
-                               out.rows(first, n)));
+    const int64_t angles = spec_.rope.rotary_dims;
+    some.angles =
+        tokens.angles.subspan(static_cast<size_t>(first * angles), static_cast<size_t>(n * angles));
+    PENSTOCK_TRY(f(first, some));
   }
   return {};
 }
 
-Result<void> GpuDecoder::run_ffn(int layer, GpuRows<float> x) {
-  const GpuLayerWeights& weights = parts_.weights.layer(layer);
-  const bool is_moe = std::holds_alternative<MoePart>(layers_[static_cast<size_t>(layer)].ffn);
-  const auto eps = static_cast<float>(spec_.rms_eps);
-  const GpuRows<uint16_t> h = h_.rows(x.n_rows, x.cols, bf16_stride(x.cols));
-  const GpuRows<float> h_float =
-      is_moe ? h_float_.rows(x.n_rows, x.cols, x.cols) : GpuRows<float>{};
-  PENSTOCK_TRY(gpu_rms_norm(queue(), x, {}, weights.ffn_norm, eps, h, h_float));
-  if (!is_moe) return run_dense(weights.dense, h, x);
-  PENSTOCK_TRY(run_experts(layer, h, h_float, x));
-  return weights.moe.shared.down.parts.empty() ? Result<void>{}
-                                               : run_dense(weights.moe.shared, h, x);
+Result<void> GpuDecoder::attend_newest(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
+                                       const GpuAttentionInput& input, GpuRows<uint16_t> out) {
+  const GpuSplits splits = GpuSplits::of(tokens.longest);
+  return for_tokens_at_once(tokens, [&](int64_t first, const GpuStepTokens& some) {
+    const auto behind = [&](auto span) {
+      const auto skipped = static_cast<size_t>(first * shape.q_stride);
+      return span.subspan(skipped, span.size() - skipped);
+    };
+    GpuAttentionInput of_some = input;
+    of_some.q = behind(input.q);
+    of_some.k = behind(input.k);
+    of_some.v = behind(input.v);
+    return gpu_attention_newest(
+        queue(), shape, some, of_some, kv(), splits,
+        split_parts_.take(splits.part_numbers(shape, some.n_tokens)),
+        split_stats_.take(splits.stat_numbers(shape, some.n_tokens)),
+        arrived_.take(static_cast<size_t>(some.n_tokens * shape.n_kv_heads)),
+        out.rows(first, some.n_tokens));
+  });
 }
 
-Result<void> GpuDecoder::run_dense(const GpuFfnWeights& ffn, GpuRows<const uint16_t> h,
+Result<void> GpuDecoder::attend(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
+                                GpuRows<float> qkv, GpuRows<uint16_t> out) {
+  const GpuSplits splits = GpuSplits::of(tokens.longest);
+  return for_tokens_at_once(tokens, [&](int64_t first, const GpuStepTokens& some) {
+    return gpu_attention(queue(), shape, some, qkv.rows(first, some.n_tokens).data, kv(), splits,
+                         split_parts_.take(splits.part_numbers(shape, some.n_tokens)),
+                         split_stats_.take(splits.stat_numbers(shape, some.n_tokens)),
+                         out.rows(first, some.n_tokens));
+  });
+}
+
+Result<void> GpuDecoder::run_ffn(int layer, GpuRows<float> x) {
+  const GpuLayerWeights& weights = parts_.weights.layer(layer);
+  const GpuNormed normed = {x, weights.ffn_norm, static_cast<float>(spec_.rms_eps)};
+  const GpuRows<uint16_t> h = h_.rows(x.n_rows, x.cols, bf16_stride(x.cols));
+  const auto gate_up = [&](const GpuFfnWeights& ffn) {
+    return gate_up_.rows(x.n_rows, ffn.gate_up.rows, ffn.gate_up.rows);
+  };
+  if (!std::holds_alternative<MoePart>(layers_[static_cast<size_t>(layer)].ffn)) {
+    const GpuFfnWeights& dense = weights.dense;
+    PENSTOCK_TRY(dense.gate_up.multiply_normed(queue(), normed, h, gate_up(dense)));
+    return run_dense(dense, gate_up(dense), x);
+  }
+  PENSTOCK_TRY(run_experts(layer, normed, h, x));
+  const GpuFfnWeights& shared = weights.moe.shared;
+  if (shared.down.parts.empty()) return {};
+  PENSTOCK_TRY(shared.gate_up.multiply(queue(), h, gate_up(shared), /*adds=*/false));
+  return run_dense(shared, gate_up(shared), x);
+}
+
+// Behind its first product.
+Result<void> GpuDecoder::run_dense(const GpuFfnWeights& ffn, GpuRows<float> gate_up,
                                    GpuRows<float> x) {
   const int64_t dim = ffn.gate_up.rows / 2;
-  const GpuRows<float> gate_up = gate_up_.rows(x.n_rows, 2 * dim, 2 * dim);
-  PENSTOCK_TRY(ffn.gate_up.multiply(queue(), h, gate_up, /*adds=*/false));
   const auto first = static_cast<size_t>(dim);
   const GpuRows<float> up = {gate_up.data.subspan(first, gate_up.data.size() - first), x.n_rows,
                              dim, gate_up.stride};
@@ -438,14 +481,31 @@ Result<void> GpuDecoder::run_dense(const GpuFfnWeights& ffn, GpuRows<const uint1
   return ffn.down.multiply(queue(), act, x, /*adds=*/true);
 }
 
-Result<void> GpuDecoder::run_experts(int layer, GpuRows<const uint16_t> h,
-                                     GpuRows<const float> h_float, GpuRows<float> x) {
+// Leaves the normed rows in h.
+Result<void> GpuDecoder::route(int layer, const GpuRouter& router, const GpuRouting& routing,
+                               const GpuNormed& normed, GpuRows<uint16_t> h) {
+  const GpuMoeWeights& moe = parts_.weights.layer(layer).moe;
+  const auto logits = router_logits_.take(static_cast<size_t>(h.n_rows * router.n_experts));
+  const GpuExpertCalls calls = calls_for_experts_ ? cache_->calls_of(layer) : GpuExpertCalls{};
+  const bool is_grouped = !cache_ || calls_for_experts_;
+  if (is_grouped && h.n_rows <= kGpuRouterTokens) {
+    const GpuRouterInput input = {moe.router, normed, h, logits, arrived_.take(1)};
+    return gpu_norm_route(queue(), input, router, moe.router_bias, routing, calls);
+  }
+  const GpuRows<float> h_float = h_float_.rows(h.n_rows, h.cols, h.cols);
+  PENSTOCK_TRY(gpu_rms_norm(queue(), normed.x, {}, normed.weight, normed.eps, h, h_float));
+  PENSTOCK_TRY(gpu_router_logits(queue(), moe.router, h_float, logits));
+  return is_grouped
+             ? gpu_route(queue(), router, h.n_rows, logits, moe.router_bias, routing, calls)
+             : gpu_router_choose(queue(), router, h.n_rows, logits, moe.router_bias, routing);
+}
+
+Result<void> GpuDecoder::run_experts(int layer, const GpuNormed& normed, GpuRows<uint16_t> h,
+                                     GpuRows<float> x) {
   const GpuMoeWeights& moe = parts_.weights.layer(layer).moe;
   const auto n_experts = moe.router.shape.rows;
   const GpuRouter router = gpu_router(spec_.moe.router, n_experts, spec_.moe.top_k);
   const auto n_rows = static_cast<size_t>(x.n_rows * router.top_k);
-  const auto logits = router_logits_.take(static_cast<size_t>(x.n_rows * n_experts));
-  PENSTOCK_TRY(gpu_router_logits(queue(), moe.router, h_float, logits));
   const GpuRouting routing = {.slots = cache_ ? cache_->slots_of(layer) : moe.slots,
                               .experts = chosen_.take(n_rows),
                               .weights = router_weights_.take(n_rows),
@@ -453,14 +513,10 @@ Result<void> GpuDecoder::run_experts(int layer, GpuRows<const uint16_t> h,
                               .n_groups = n_groups_.take(static_cast<size_t>(n_experts)),
                               .row_of = row_of_.take(n_rows),
                               .token_of = token_of_.take(n_rows)};
-  if (cache_ && !calls_for_experts_) {
-    PENSTOCK_TRY(gpu_router_choose(queue(), router, x.n_rows, logits, moe.router_bias, routing));
-    return run_cached_experts(layer, router, routing, h, x);
-  }
-  const GpuExpertCalls calls = cache_ ? cache_->calls_of(layer) : GpuExpertCalls{};
-  PENSTOCK_TRY(gpu_route(queue(), router, x.n_rows, logits, moe.router_bias, routing, calls));
+  PENSTOCK_TRY(route(layer, router, routing, normed, h));
+  if (cache_ && !calls_for_experts_) return run_cached_experts(layer, router, routing, h, x);
   const GpuAssignments all = assignments(routing, x.n_rows, n_experts);
-  if (!can_combine_at_once(all)) {
+  if (!can_combine_at_once(moe.experts, all)) {
     PENSTOCK_TRY(run_groups(moe.experts, all, h));
     return combine(all, x);
   }

@@ -70,6 +70,7 @@ class GpuDecoder final : public LanguageModel {
     int64_t pages_apart = 0;  // from one sequence's to the next's; 0: each right behind the other
     int64_t n_logit_rows = 0;
     int32_t longest = 0;
+    bool are_newest = true;  // each token, of a sequence of its own
   };
   // Which steps one graph serves: so many sequences that decode, of at most so many keys.
   using GraphKey = std::pair<int64_t, int32_t>;
@@ -88,8 +89,12 @@ class GpuDecoder final : public LanguageModel {
   Inputs measure(const StepTokens& step) const;
   Inputs lay_out(Inputs inputs, int64_t n_tokens) const;
   int64_t attended_at_once(GpuSplits splits, int64_t n_tokens) const;
+  template <class F>
+  Result<void> for_tokens_at_once(const GpuStepTokens& tokens, F f);
   Result<void> attend(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
                       GpuRows<float> qkv, GpuRows<uint16_t> out);
+  Result<void> attend_newest(const GpuAttentionShape& shape, const GpuStepTokens& tokens,
+                             const GpuAttentionInput& input, GpuRows<uint16_t> out);
   GpuKv kv() const;
   Result<void> reserve(int64_t n_tokens, const Inputs& inputs);
   void write_inputs(const StepTokens& step, const Inputs& inputs);
@@ -97,9 +102,11 @@ class GpuDecoder final : public LanguageModel {
   Result<void> run(const StepTokens& step, const Inputs& inputs);
   Result<void> run_layers(const StepTokens& step, const Inputs& inputs, GpuRows<float> x);
   Result<void> run_attention(int layer, const GpuStepTokens& tokens, GpuRows<float> x);
-  Result<void> run_dense(const GpuFfnWeights& ffn, GpuRows<const uint16_t> h, GpuRows<float> x);
-  Result<void> run_experts(int layer, GpuRows<const uint16_t> h, GpuRows<const float> h_float,
+  Result<void> run_dense(const GpuFfnWeights& ffn, GpuRows<float> gate_up, GpuRows<float> x);
+  Result<void> run_experts(int layer, const GpuNormed& normed, GpuRows<uint16_t> h,
                            GpuRows<float> x);
+  Result<void> route(int layer, const GpuRouter& router, const GpuRouting& routing,
+                     const GpuNormed& normed, GpuRows<uint16_t> h);
   Result<void> run_cached_experts(int layer, const GpuRouter& router, const GpuRouting& routing,
                                   GpuRows<const uint16_t> h, GpuRows<float> x);
   GpuAssignments assignments(const GpuRouting& routing, int64_t n_tokens, int n_experts) const;
@@ -142,6 +149,8 @@ class GpuDecoder final : public LanguageModel {
   GpuBuffer<float> h_float_, qkv_, gate_up_, expert_out_, router_logits_, router_weights_, logits_;
   GpuBuffer<float> split_parts_, split_stats_;
   GpuBuffer<int32_t> chosen_, n_groups_, row_of_, token_of_;
+  // How many thread blocks of a kernel are done, for the last of them: 0 between kernels.
+  GpuBuffer<int32_t> arrived_;
   GpuBuffer<GpuExpertGroup> groups_;
 };
 

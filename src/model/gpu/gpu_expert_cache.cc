@@ -38,15 +38,14 @@ Result<std::unique_ptr<GpuExpertCache>> GpuExpertCache::make(const std::shared_p
     PENSTOCK_ASSIGN(cache->shared_view_, settled(*driver, driver->device_view(bytes)));
   }
   new (bytes.data()) GpuExpertMailbox;
-  // No request was made yet.
-  std::ranges::fill(bytes.subspan(cache->slots_at(), sizeof(uint32_t)), std::byte{0});
+  // No request was made yet. From memory that is not registered: it has been read when the call
+  // returns.
+  constexpr uint32_t kNone = 0;
   const DeviceBytes counter =
       cache->state_.bytes().subspan(n_places * sizeof(int32_t), sizeof(uint32_t));
   const GpuQueue queue = {driver.get(), cache->stream_.id()};
   PENSTOCK_TRY(settled(
-      *driver, driver->copy_to_device(counter, bytes.subspan(cache->slots_at(), sizeof(uint32_t)),
-                                      queue.stream)));
-  PENSTOCK_TRY(settled(*driver, driver->synchronise(queue.stream)));
+      *driver, driver->copy_to_device(counter, std::as_bytes(std::span(&kNone, 1)), queue.stream)));
   return cache;
 }
 

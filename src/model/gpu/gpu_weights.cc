@@ -17,17 +17,38 @@
 
 namespace penstock {
 
-Result<void> GpuLinear::multiply(const GpuQueue& queue, GpuRows<const uint16_t> x, GpuRows<float> y,
-                                 bool adds) const {
+template <class Multiply>
+Result<void> GpuLinear::for_each_part(GpuRows<float> y, Multiply multiply) const {
   for (const Part& part : parts) {
     const auto n_rows = static_cast<size_t>(part.matrix.shape.rows);
     const auto first = static_cast<size_t>(part.first_row);
     const GpuRows<float> of_part = {y.data.subspan(first, y.data.size() - first), y.n_rows,
                                     part.matrix.shape.rows, y.stride};
-    PENSTOCK_TRY(gpu_matmul(queue, part.matrix, x,
-                            bias.empty() ? bias : bias.subspan(first, n_rows), of_part, adds));
+    PENSTOCK_TRY(multiply(part.matrix, bias.empty() ? bias : bias.subspan(first, n_rows), of_part));
   }
   return {};
+}
+
+Result<void> GpuLinear::multiply(const GpuQueue& queue, GpuRows<const uint16_t> x, GpuRows<float> y,
+                                 bool adds) const {
+  return for_each_part(y,
+                       [&](const GpuMatrix& w, DeviceSpan<const float> of_bias, GpuRows<float> to) {
+                         return gpu_matmul(queue, w, x, of_bias, to, adds);
+                       });
+}
+
+Result<void> GpuLinear::multiply_normed(const GpuQueue& queue, const GpuNormed& x,
+                                        GpuRows<uint16_t> h, GpuRows<float> y) const {
+  const bool at_once = std::ranges::all_of(
+      parts, [&](const Part& part) { return can_norm_at_once(part.matrix, x.x.n_rows); });
+  if (!at_once) {
+    PENSTOCK_TRY(gpu_rms_norm(queue, x.x, {}, x.weight, x.eps, h, {}));
+    return multiply(queue, h, y, /*adds=*/false);
+  }
+  return for_each_part(y,
+                       [&](const GpuMatrix& w, DeviceSpan<const float> of_bias, GpuRows<float> to) {
+                         return gpu_norm_matmul(queue, w, x, of_bias, to, /*adds=*/false);
+                       });
 }
 
 namespace {

@@ -18,6 +18,7 @@
 #include "kernels/gpu/gpu_queue.h"
 #include "kernels/matmul/experts_gpu.h"
 #include "kernels/matmul/matmul_gpu.h"
+#include "kernels/rms_norm/rms_norm_gpu.h"
 #include "memory/weights.h"
 #include "model/decoder_spec.h"
 
@@ -38,6 +39,14 @@ struct GpuLinear {
   // y = W x + bias, or y += that.  y [n, rows]
   Result<void> multiply(const GpuQueue& queue, GpuRows<const uint16_t> x, GpuRows<float> y,
                         bool adds) const;
+  // y = W x + bias of what the norm leaves; h, for as many rows as x, is used or not.
+  Result<void> multiply_normed(const GpuQueue& queue, const GpuNormed& x, GpuRows<uint16_t> h,
+                               GpuRows<float> y) const;
+
+ private:
+  // Calls multiply(matrix, bias, y) for each part.
+  template <class Multiply>
+  Result<void> for_each_part(GpuRows<float> y, Multiply multiply) const;
 };
 
 struct GpuAttentionWeights {
